@@ -4,6 +4,7 @@
  *   state.c    the state that workers share, and its policies
  *   check.c    one request: decide, delay, refuse, end its hold
  *   filter.c   headers of the answer, and variables
+ *   pass.c     ask sluiced instead
  */
 #ifndef NGX_HTTP_SLUICE_H
 #define NGX_HTTP_SLUICE_H
@@ -13,6 +14,7 @@
 #include <ngx_http.h>
 
 #include "embed/embed.h"
+#include "embed/pass.h"
 
 /* ---- configuration ---- */
 
@@ -23,9 +25,21 @@ typedef struct {
     struct sl_embed *embed; /* in workers; NULL: it could not be opened */
 } ngx_http_sluice_policy_t;
 
+/* Where sluiced is. */
 typedef struct {
-    ngx_array_t policies; /* of ngx_http_sluice_policy_t * */
-    ngx_str_t file;       /* of the state; empty: in the zone */
+    ngx_addr_t *address;
+    ngx_msec_t timeout;
+    ngx_uint_t is_closed; /* without an answer: refuse, instead of pass */
+    ngx_str_t token;
+    ngx_queue_t idle; /* in workers: connections */
+    ngx_uint_t idle_count;
+} ngx_http_sluice_pass_t;
+
+typedef struct {
+    ngx_array_t policies;  /* of ngx_http_sluice_policy_t * */
+    ngx_array_t passes;    /* of ngx_http_sluice_pass_t * */
+    ngx_uint_t is_closing; /* the worker exits */
+    ngx_str_t file;        /* of the state; empty: in the zone */
     ngx_shm_zone_t *zone;
     size_t size; /* of the state */
     ngx_cycle_t *cycle;
@@ -44,7 +58,8 @@ enum { SLUICE_MODE_OFF, SLUICE_MODE_ON, SLUICE_MODE_DRY_RUN };
 
 typedef struct {
     ngx_uint_t mode;
-    ngx_http_sluice_policy_t *policy;
+    ngx_http_sluice_policy_t *policy; /* at most one of the two */
+    ngx_http_sluice_pass_t *pass;
     ngx_array_t *identity; /* of pairs; NULL: none */
     ngx_array_t *cost;
     ngx_array_t *settle;
@@ -54,6 +69,37 @@ typedef struct {
 
 extern ngx_module_t ngx_http_sluice_module;
 extern ngx_module_t ngx_http_sluice_filter_module;
+
+/* ---- asking sluiced; pass.c ---- */
+
+typedef struct {
+    ngx_queue_t queue;
+    ngx_pool_t *pool;
+    ngx_connection_t *connection;
+    ngx_http_sluice_pass_t *pass;
+} ngx_http_sluice_idle_t;
+
+typedef struct ngx_http_sluice_call_s ngx_http_sluice_call_t;
+
+/* The reply; NULL: there is none. Perhaps before call_start() returns. */
+typedef void (*ngx_http_sluice_done_pt)(void *data,
+                                        const struct sl_pass_reply *reply);
+
+char *ngx_http_sluice_set_pass(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* Makes a call. Write its request, and start or drop it. NULL without
+ * memory. */
+ngx_http_sluice_call_t *ngx_http_sluice_call_new(ngx_http_sluice_pass_t *pass);
+struct sl_buf *ngx_http_sluice_call_text(ngx_http_sluice_call_t *call);
+void ngx_http_sluice_call_drop(ngx_http_sluice_call_t *call);
+
+/* The call frees itself. `done` may be NULL. */
+void ngx_http_sluice_call_start(ngx_http_sluice_call_t *call,
+                                ngx_http_sluice_done_pt done, void *data);
+
+/* Another function gets the reply of a call that was started. */
+void ngx_http_sluice_call_turn(ngx_http_sluice_call_t *call,
+                               ngx_http_sluice_done_pt done, void *data);
 
 /* ---- one request ---- */
 
@@ -82,7 +128,12 @@ typedef struct {
     ngx_int_t retry_after; /* seconds; -1: none */
     ngx_msec_t wait;
 
-    struct sl_embed *embed; /* that has the hold */
+    ngx_http_sluice_call_t *call; /* under way */
+    ngx_uint_t is_starting;       /* the call */
+    ngx_uint_t is_decided, is_applied;
+    ngx_uint_t has_failed; /* sluiced has not answered */
+
+    struct sl_embed *embed; /* that has the hold; NULL: sluiced has it */
     ngx_str_t hold;         /* empty: none, or it has ended */
     int64_t hold_life;      /* ns */
     ngx_event_t extend;

@@ -19,9 +19,37 @@ static struct sl_str text_of(const ngx_str_t *text)
 
 /* ---- contexts ---- */
 
+/* A verdict without a request: what it holds is given back. */
+static void on_orphan(void *data, const struct sl_pass_reply *reply)
+{
+    ngx_http_sluice_call_t *call = NULL;
+    struct sl_embed_answer answer;
+    struct sl_rendered rendered;
+    struct sl_arena arena;
+
+    if (!reply || reply->status != 200)
+        return;
+    sl_arena_init(&arena, SL_PASS_REPLY, &sl_alloc_libc);
+    if (sl_pass_read_verdict(reply->body, &arena, &answer, &rendered) == 0 &&
+        answer.hold.len > 0)
+        call = ngx_http_sluice_call_new(data);
+    if (call &&
+        sl_pass_write_settle(answer.hold, NULL,
+                             text_of(&((ngx_http_sluice_pass_t *)data)->token),
+                             ngx_http_sluice_call_text(call)) == 0)
+        ngx_http_sluice_call_start(call, NULL, NULL);
+    else if (call)
+        ngx_http_sluice_call_drop(call);
+    sl_arena_done(&arena);
+}
+
 static void cleanup_ctx(void *data)
 {
-    ngx_http_sluice_end(data, NULL);
+    ngx_http_sluice_ctx_t *ctx = data;
+
+    if (ctx->call)
+        ngx_http_sluice_call_turn(ctx->call, on_orphan, ctx->conf->pass);
+    ngx_http_sluice_end(ctx, NULL);
 }
 
 ngx_http_sluice_ctx_t *ngx_http_sluice_ctx(ngx_http_request_t *r)
@@ -62,11 +90,36 @@ static ngx_http_sluice_ctx_t *new_ctx(ngx_http_request_t *r,
 
 /* ---- holds ---- */
 
+/* Tells sluiced; the answer does not matter. */
+static int tell(ngx_http_sluice_ctx_t *ctx, struct sl_str hold, int64_t life,
+                const struct sl_embed_actual *actual, struct sl_diag *diag)
+{
+    ngx_http_sluice_pass_t *pass = ctx->conf->pass;
+    ngx_http_sluice_call_t *call = ngx_http_sluice_call_new(pass);
+    struct sl_buf *text;
+    int err;
+
+    if (!call)
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+    text = ngx_http_sluice_call_text(call);
+    err = life > 0
+              ? sl_pass_write_extend(hold, life, text_of(&pass->token), text)
+              : sl_pass_write_settle(hold, actual, text_of(&pass->token), text);
+    if (err)
+        ngx_http_sluice_call_drop(call);
+    else
+        ngx_http_sluice_call_start(call, NULL, NULL);
+    return err;
+}
+
 void ngx_http_sluice_end(ngx_http_sluice_ctx_t *ctx,
                          const struct sl_embed_actual *actual)
 {
+    const ngx_http_sluice_main_conf_t *main =
+        ngx_http_get_module_main_conf(ctx->request, ngx_http_sluice_module);
     struct sl_diag diag = {.sentence = ""};
     struct sl_str hold = text_of(&ctx->hold);
+    int err = 0;
 
     if (ctx->extend.timer_set)
         ngx_del_timer(&ctx->extend);
@@ -74,7 +127,11 @@ void ngx_http_sluice_end(ngx_http_sluice_ctx_t *ctx,
         return;
     ctx->hold.len = 0;
     ngx_queue_remove(&ctx->queue);
-    if (sl_embed_end(ctx->embed, hold, actual, &diag))
+    if (ctx->embed)
+        err = sl_embed_end(ctx->embed, hold, actual, &diag);
+    else if (!main->is_closing) /* else it expires */
+        err = tell(ctx, hold, 0, actual, &diag);
+    if (err)
         ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0,
                       "sluice: the hold of the request cannot be ended: %s",
                       diag.sentence);
@@ -90,10 +147,13 @@ static void extend_later(ngx_http_sluice_ctx_t *ctx)
 static void on_extend(ngx_event_t *event)
 {
     ngx_http_sluice_ctx_t *ctx = event->data;
+    struct sl_str hold = text_of(&ctx->hold);
     struct sl_diag diag = {.sentence = ""};
+    int err;
 
-    if (sl_embed_extend(ctx->embed, text_of(&ctx->hold), ctx->hold_life,
-                        &diag) == 0) {
+    err = ctx->embed ? sl_embed_extend(ctx->embed, hold, ctx->hold_life, &diag)
+                     : tell(ctx, hold, ctx->hold_life, NULL, &diag);
+    if (err == 0) {
         extend_later(ctx);
         return;
     }
@@ -448,37 +508,159 @@ static ngx_int_t apply(ngx_http_sluice_ctx_t *ctx)
         return delay(ctx->request, ctx->wait);
     if (ctx->status != SLUICE_REJECTED)
         return NGX_DECLINED;
+    if (ctx->has_failed)
+        return NGX_HTTP_SERVICE_UNAVAILABLE;
     return ctx->conf->status ? (ngx_int_t)ctx->conf->status : send_refusal(ctx);
 }
 
-static ngx_int_t decide(ngx_http_request_t *r, ngx_http_sluice_loc_conf_t *conf,
-                        ngx_http_sluice_ctx_t *ctx)
+/* Keeps what the request needs of an answer. */
+static ngx_int_t take_answer(ngx_http_sluice_ctx_t *ctx,
+                             const struct sl_embed_answer *answer)
 {
     ngx_http_sluice_main_conf_t *main =
-        ngx_http_get_module_main_conf(r, ngx_http_sluice_module);
+        ngx_http_get_module_main_conf(ctx->request, ngx_http_sluice_module);
+
+    ctx->is_decided = 1;
+    if (answer->hold.len > 0 && keep_hold(ctx, main, answer) != NGX_OK)
+        return NGX_ERROR;
+    if (copy_answer(ctx, answer) != NGX_OK)
+        return NGX_ERROR;
+    set_status(ctx, answer);
+    return NGX_OK;
+}
+
+/* Nothing has decided. */
+static ngx_int_t degrade(ngx_http_sluice_ctx_t *ctx, ngx_uint_t is_closed)
+{
+    ctx->is_decided = 1;
+    ctx->has_failed = 1;
+    ctx->status = is_closed && ctx->conf->mode == SLUICE_MODE_ON
+                      ? SLUICE_REJECTED
+                      : SLUICE_DEGRADED;
+    ctx->http_status = NGX_HTTP_SERVICE_UNAVAILABLE;
+    return NGX_OK;
+}
+
+/* ---- here ---- */
+
+static ngx_int_t decide(ngx_http_sluice_ctx_t *ctx)
+{
+    ngx_http_request_t *r = ctx->request;
     struct sl_diag diag = {.sentence = ""};
     struct sl_embed_answer answer;
     question_t q;
 
-    ctx->embed = conf->policy->embed;
-    if (!ctx->embed) { /* logged at the start */
-        ctx->status = SLUICE_DEGRADED;
-        return NGX_DECLINED;
-    }
-    if (fill_question(r, conf, &q) != NGX_OK)
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    if (sl_embed_decide(ctx->embed, &q.request, &q.peer, &answer, &diag)) {
+    ctx->embed = ctx->conf->policy->embed;
+    if (!ctx->embed) /* logged at the start */
+        return degrade(ctx, 0);
+    if (fill_question(r, ctx->conf, &q) != NGX_OK)
+        return NGX_ERROR;
+    if (sl_embed_decide(ctx->embed, &q.request, &q.peer, &answer, &diag) == 0)
+        return take_answer(ctx, &answer);
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "sluice: not decided, so it passes: %s", diag.sentence);
+    return degrade(ctx, 0);
+}
+
+/* ---- by sluiced ---- */
+
+static void resume(ngx_http_request_t *r)
+{
+    ngx_connection_t *c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_core_run_phases;
+    ngx_http_core_run_phases(r);
+    ngx_http_run_posted_requests(c);
+}
+
+static ngx_int_t read_verdict(ngx_http_sluice_ctx_t *ctx,
+                              const struct sl_pass_reply *reply)
+{
+    struct sl_embed_answer answer;
+    struct sl_rendered rendered;
+    struct sl_arena arena;
+    ngx_int_t rc;
+    int err;
+
+    sl_arena_init(&arena, SL_PASS_REPLY, &sl_alloc_libc);
+    err = sl_pass_read_verdict(reply->body, &arena, &answer, &rendered);
+    rc = err ? degrade(ctx, ctx->conf->pass->is_closed)
+             : take_answer(ctx, &answer);
+    sl_arena_done(&arena);
+    if (err)
+        ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0,
+                      "sluice: the answer of sluiced is not a verdict");
+    return rc;
+}
+
+static void on_verdict(void *data, const struct sl_pass_reply *reply)
+{
+    ngx_http_sluice_ctx_t *ctx = data;
+    ngx_http_request_t *r = ctx->request;
+    ngx_int_t rc;
+
+    ctx->call = NULL;
+    if (reply && reply->status == 200) {
+        rc = read_verdict(ctx, reply);
+    } else {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "sluice: not decided, so it passes: %s", diag.sentence);
-        ctx->status = SLUICE_DEGRADED;
-        return NGX_DECLINED;
+                      "sluice: sluiced does not decide, so the request %s%s",
+                      ctx->conf->pass->is_closed ? "is refused" : "passes",
+                      reply ? " (it refuses the check)" : "");
+        rc = degrade(ctx, ctx->conf->pass->is_closed);
     }
-    if (answer.hold.len > 0 && keep_hold(ctx, main, &answer) != NGX_OK)
+    if (rc != NGX_OK)
+        degrade(ctx, 1);
+    if (!ctx->is_starting)
+        resume(r);
+}
+
+static ngx_int_t ask(ngx_http_sluice_ctx_t *ctx)
+{
+    ngx_http_request_t *r = ctx->request;
+    ngx_http_sluice_pass_t *pass = ctx->conf->pass;
+    ngx_http_sluice_call_t *call = ngx_http_sluice_call_new(pass);
+    question_t q;
+
+    if (!call)
+        return NGX_ERROR;
+    if (fill_question(r, ctx->conf, &q) == NGX_OK) {
+        if (q.request.ip.len == 0 && q.peer.has_ip)
+            q.request.ip = text_of(&r->connection->addr_text);
+        if (sl_pass_write_check(&q.request, text_of(&pass->token),
+                                ngx_http_sluice_call_text(call)) == 0) {
+            ctx->call = call;
+            ctx->is_starting = 1;
+            ngx_http_sluice_call_start(call, on_verdict, ctx);
+            ctx->is_starting = 0;
+            return NGX_OK;
+        }
+    }
+    ngx_http_sluice_call_drop(call);
+    return NGX_ERROR;
+}
+
+/* ---- once per request ---- */
+
+static ngx_int_t begin(ngx_http_request_t *r, ngx_http_sluice_loc_conf_t *conf)
+{
+    ngx_http_sluice_ctx_t *ctx = new_ctx(r, conf);
+    ngx_int_t rc;
+
+    if (!ctx)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    if (copy_answer(ctx, &answer) != NGX_OK)
+    rc = conf->pass ? ask(ctx) : decide(ctx);
+    if (rc != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    set_status(ctx, &answer);
-    return apply(ctx);
+    if (ctx->is_decided) {
+        ctx->is_applied = 1;
+        return apply(ctx);
+    }
+    r->write_event_handler = ngx_http_request_empty_handler;
+    return watch_client(r) == NGX_OK ? NGX_AGAIN
+                                     : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 ngx_int_t ngx_http_sluice_handler(ngx_http_request_t *r)
@@ -487,12 +669,17 @@ ngx_int_t ngx_http_sluice_handler(ngx_http_request_t *r)
         ngx_http_get_module_loc_conf(r, ngx_http_sluice_module);
     ngx_http_sluice_ctx_t *ctx;
 
-    if (conf->mode == SLUICE_MODE_OFF || r != r->main || ngx_http_sluice_ctx(r))
+    if (r != r->main)
         return NGX_DECLINED;
-    ctx = new_ctx(r, conf);
+    ctx = ngx_http_sluice_ctx(r);
     if (!ctx)
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    return decide(r, conf, ctx);
+        return conf->mode == SLUICE_MODE_OFF ? NGX_DECLINED : begin(r, conf);
+    if (!ctx->is_decided)
+        return NGX_AGAIN;
+    if (ctx->is_applied)
+        return NGX_DECLINED;
+    ctx->is_applied = 1;
+    return apply(ctx);
 }
 
 /* ---- the end of the response ---- */

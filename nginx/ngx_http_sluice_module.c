@@ -113,6 +113,7 @@ static ngx_command_t commands[] = {
      ngx_http_sluice_set_state, NGX_HTTP_MAIN_CONF_OFFSET, 0, NULL},
     DIRECTIVE("sluice_policy", NGX_CONF_TAKE1, ngx_http_sluice_set_policy, 0,
               NULL),
+    DIRECTIVE("sluice_pass", NGX_CONF_1MORE, ngx_http_sluice_set_pass, 0, NULL),
     DIRECTIVE("sluice", NGX_CONF_TAKE1, ngx_conf_set_enum_slot, AT(mode),
               modes),
     DIRECTIVE("sluice_identity", NGX_CONF_1MORE, set_identity, 0, NULL),
@@ -131,8 +132,11 @@ static void *create_main_conf(ngx_conf_t *cf)
 {
     ngx_http_sluice_main_conf_t *main = ngx_pcalloc(cf->pool, sizeof(*main));
 
-    if (main && ngx_array_init(&main->policies, cf->pool, 2,
-                               sizeof(ngx_http_sluice_policy_t *)) != NGX_OK)
+    if (!main ||
+        ngx_array_init(&main->policies, cf->pool, 2,
+                       sizeof(ngx_http_sluice_policy_t *)) != NGX_OK ||
+        ngx_array_init(&main->passes, cf->pool, 2,
+                       sizeof(ngx_http_sluice_pass_t *)) != NGX_OK)
         return NULL;
     return main;
 }
@@ -145,6 +149,7 @@ static void *create_loc_conf(ngx_conf_t *cf)
         return NULL;
     loc->mode = NGX_CONF_UNSET_UINT;
     loc->policy = NGX_CONF_UNSET_PTR;
+    loc->pass = NGX_CONF_UNSET_PTR;
     loc->identity = NGX_CONF_UNSET_PTR;
     loc->cost = NGX_CONF_UNSET_PTR;
     loc->settle = NGX_CONF_UNSET_PTR;
@@ -158,17 +163,25 @@ static char *merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_sluice_loc_conf_t *before = parent, *conf = child;
 
     ngx_conf_merge_uint_value(conf->mode, before->mode, SLUICE_MODE_OFF);
-    ngx_conf_merge_ptr_value(conf->policy, before->policy, NULL);
+    if (conf->policy != NGX_CONF_UNSET_PTR && conf->pass != NGX_CONF_UNSET_PTR)
+        return "has both sluice_policy and sluice_pass; write one of them";
+    if (conf->policy == NGX_CONF_UNSET_PTR &&
+        conf->pass == NGX_CONF_UNSET_PTR) {
+        conf->policy = before->policy;
+        conf->pass = before->pass;
+    }
+    ngx_conf_init_ptr_value(conf->policy, NULL);
+    ngx_conf_init_ptr_value(conf->pass, NULL);
     ngx_conf_merge_ptr_value(conf->identity, before->identity, NULL);
     ngx_conf_merge_ptr_value(conf->cost, before->cost, NULL);
     ngx_conf_merge_ptr_value(conf->settle, before->settle, NULL);
     ngx_conf_merge_uint_value(conf->status, before->status, 0);
     ngx_conf_merge_uint_value(conf->log_level, before->log_level, NGX_LOG_ERR);
-    if (conf->mode == SLUICE_MODE_OFF || conf->policy)
+    if (conf->mode == SLUICE_MODE_OFF || conf->policy || conf->pass)
         return NGX_CONF_OK;
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "sluice is on without a policy; write "
-                       "\"sluice_policy FILE;\" before it");
+                       "\"sluice_policy FILE;\" or \"sluice_pass ADDRESS;\"");
     return NGX_CONF_ERROR;
 }
 

@@ -360,7 +360,12 @@ void ngx_http_sluice_open_state(ngx_http_sluice_main_conf_t *main,
     struct sl_embed_options options = options_of(main);
     ngx_uint_t reads_files = 0;
 
+    ngx_http_sluice_pass_t **passes = main->passes.elts;
+
     ngx_queue_init(&main->held);
+    for (ngx_uint_t i = 0; i < main->passes.nelts; i++) {
+        ngx_queue_init(&passes[i]->idle);
+    }
     for (ngx_uint_t i = 0; i < main->policies.nelts; i++) {
         struct sl_diag diag = {.sentence = ""};
 
@@ -382,6 +387,7 @@ void ngx_http_sluice_close_state(ngx_http_sluice_main_conf_t *main)
 {
     ngx_http_sluice_policy_t **all = main->policies.elts;
 
+    main->is_closing = 1;
     while (!ngx_queue_empty(&main->held))
         ngx_http_sluice_end(ngx_queue_data(ngx_queue_head(&main->held),
                                            ngx_http_sluice_ctx_t, queue),

@@ -5,7 +5,8 @@
 #include "libpolicy/libpolicy.h"
 #include "server/jwt_keys_file.h"
 
-#define ASK "ask sluiced instead, with auth_request"
+#define ASK                                                                    \
+    "ask sluiced instead: write `sluice_pass unix:/run/sluice/http.sock;`"
 
 static bool starts_with(struct sl_str text, const char *word)
 {

@@ -39,6 +39,7 @@ sub new {
         module => abs_path($module),
         dir => tempdir('sluice-nginx-XXXXXX', TMPDIR => 1, CLEANUP => 1),
         workers => $options{workers} // 2,
+        daemon => $options{daemon},    # an upgrade needs it
         ports => {},
         children => [],
         owner => $$,
@@ -134,9 +135,14 @@ sub start {
     my ($self, %texts) = @_;
 
     $self->configure(%texts) if %texts;
-    $self->spawn($self->{nginx}, '-p', $self->{dir}, '-c',
-        "$self->{dir}/nginx.conf", '-g', 'daemon off;');
-    $self->wait_for(sub { -s "$self->{dir}/nginx.pid" }, 'nginx starts');
+    my $pid = $self->spawn($self->{nginx}, '-p', $self->{dir}, '-c',
+        "$self->{dir}/nginx.conf", $self->{daemon} ? () : ('-g', 'daemon off;'));
+    $self->wait_for(sub {
+        -s "$self->{dir}/nginx.pid"
+            or !$self->{daemon} && waitpid($pid, WNOHANG) != 0
+    }, 'nginx starts');
+    BAIL_OUT('nginx: ' . $self->read('error.log') . $self->read('output'))
+        unless $self->{daemon} || kill 0, $pid;
     $self->wait_for(sub { $self->connect }, 'nginx listens');
     return $self;
 }
@@ -168,9 +174,16 @@ sub workers {
 # Reloads, and waits until only new workers are there.
 sub reload {
     my ($self) = @_;
+
+    return $self->replace(HUP => $self->master);
+}
+
+# Sends a signal, and waits until only new workers are there.
+sub replace {
+    my ($self, $signal, @pids) = @_;
     my %old = map { $_ => 1 } $self->workers;
 
-    kill HUP => $self->master;
+    kill $signal => @pids;
     $self->wait_for(sub {
         my @now = $self->workers;
         @now >= $self->{workers} && !grep { $old{$_} } @now;
@@ -200,6 +213,9 @@ sub in_child {
 
     if ($pid == 0) {
         $self->{owner} = 0;
+        # Who runs the test waits until its output is closed.
+        open STDOUT, '>>', "$self->{dir}/output" or POSIX::_exit(1);
+        open STDERR, '>&', \*STDOUT or POSIX::_exit(1);
         eval { $code->() };
         POSIX::_exit($@ ? 1 : 0);
     }
@@ -230,11 +246,18 @@ sub wait_for {
     return 1;
 }
 
-sub DESTROY {
+# At the end of a program objects are destroyed in any order, and the folder
+# with the pid file may go first: tests with a daemon call this.
+sub stop {
     my ($self) = @_;
 
-    return if $self->{owner} != $$;
+    return if $self->{owner} != $$ || $self->{stopped}++;
     local $?;
+    if ($self->{daemon} && (my $pid = $self->master)) {
+        kill TERM => $pid;
+        my $end = time + 20;
+        sleep 0.01 while kill(0, $pid) && time < $end;
+    }
     for my $pid (reverse @{$self->{children}}) {
         kill TERM => $pid;
         my $end = time + 20;
@@ -244,6 +267,8 @@ sub DESTROY {
         }
     }
 }
+
+sub DESTROY { $_[0]->stop }
 
 # ---- an application ----
 

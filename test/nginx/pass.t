@@ -1,0 +1,158 @@
+#!/usr/bin/env perl
+# pass.t -- sluice_pass: sluiced decides, over connections that are kept.
+use strict;
+use warnings;
+
+use Test::More;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use Sluice::Nginx;
+use Time::HiRes qw(time);
+
+my $t = Sluice::Nginx->new(workers => 1);
+my $daemon = $ENV{SLUICED} // 'bin/sluiced';
+
+plan skip_all => 'SLUICED names no daemon' unless -x $daemon;
+$t->write('policy.yaml', <<'END');
+sluice: 1
+identity: { user: [header.x-user-id] }
+limits:
+  api:
+    kind: token-bucket
+    per: user
+    rate: 2/hour
+    deny: { message: "Slow \"down\"." }
+  jobs: { kind: concurrency, per: user, rate: "1", hold: 1s }
+  tokens: { kind: quota, per: user, rate: 1000/month }
+  even: { kind: leaky-bucket, per: user, rate: 5/s queue 2 }
+  ip: { kind: token-bucket, per: ip, rate: 1/hour }
+routes:
+  - { match: /jobs/**, limits: [jobs] }
+  - { match: /ai/**, limits: [tokens] }
+  - { match: /even/**, limits: [even] }
+  - { match: /ip/**, limits: [ip] }
+default: [api]
+END
+
+sub start_daemon {
+    my $pid = $t->spawn($daemon, '-c', $t->dir . '/policy.yaml', '--store',
+        'memory:' . $t->dir . '/state', '--memory', '4MiB', '--listen-http',
+        'unix:' . $t->dir . '/sluiced.sock', '--listen-admin', 'off',
+        '--listen-grpc', 'off', '--listen-resp', 'off', '--forward-auth',
+        'original');
+    $t->wait_for(sub { IO::Socket::UNIX->new(Peer => $t->dir . '/sluiced.sock') },
+        'sluiced listens');
+    return $pid;
+}
+
+my $sluiced = start_daemon();
+$t->serve(app => sub {
+    my ($method, $path, $headers) = @_;
+    my $dir = $t->dir;
+
+    $t->write('in', '') if $path =~ /wait/;
+    select undef, undef, undef, 0.01
+        until $path !~ /wait/ || -e "$dir/go" || !-d $dir;
+    return "HTTP/1.1 200 OK\r\nX-Tokens: 150\r\nContent-Length: 2\r\n\r\nok";
+});
+# Accepts, and never answers.
+my $mute = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1');
+$t->{ports}{mute} = $mute->sockport;
+
+$t->start(
+    http => <<'END',
+    log_format test '$uri $status $sluice_status $sluice_limit $sluice_plan';
+    access_log {dir}/access.log test;
+    sluice_pass unix:{dir}/sluiced.sock timeout=10s;
+    sluice_identity user=$http_x_user;
+END
+    server => <<'END');
+        sluice on;
+        location / { proxy_pass http://127.0.0.1:{port:app}; }
+        location /ai/ {
+            sluice_cost 400;
+            sluice_settle $upstream_http_x_tokens;
+            proxy_pass http://127.0.0.1:{port:app};
+        }
+        location /open/ { sluice_pass 127.0.0.1:{port:none}; empty_gif; }
+        location /closed/ {
+            sluice_pass 127.0.0.1:{port:none} fail=closed;
+            empty_gif;
+        }
+        location /mute/ {
+            sluice_pass 127.0.0.1:{port:mute} timeout=50ms;
+            empty_gif;
+        }
+END
+
+# The policy's answer, unchanged.
+my $first = $t->get('/x', 'X-User' => 'ann', 'X-Request-Id' => 'r1');
+is($first->{status}, 200, 'a pass');
+is($first->{headers}{'x-ratelimit-remaining'}, 1, 'with the headers');
+is($first->{headers}{'x-request-id'}, 'r1', 'and its id');
+$t->get('/x', 'X-User' => 'ann');
+my $refused = $t->get('/x', 'X-User' => 'ann', 'X-Request-Id' => 'r3');
+is($refused->{status}, 429, 'a refusal');
+is($refused->{headers}{'content-type'}, 'application/problem+json', 'its type');
+my $direct = $t->request('POST', '/v1/auth', socket =>
+    IO::Socket::UNIX->new(Peer => $t->dir . '/sluiced.sock'),
+    'X-Original-URI' => '/x', 'X-User-Id' => 'ann', 'X-Request-Id' => 'r3',
+    Connection => 'close');
+is($direct->{status}, 429, 'sluiced answers the same');
+my $strip = sub { $_[0] =~ s/\d+ min|"retry_after(_ms)?":\d+|Try again.*?\././gr };
+is($strip->($refused->{body}), $strip->($direct->{body}), 'its body, byte for byte');
+is($t->get('/x', 'X-User' => 'bob', 'X-User-Id' => 'ann')->{status}, 200,
+    'a client does not name itself');
+is($t->statuses(2, '/ip/x'), '200 429', 'by its address');
+is($t->request('POST', '/x', 'X-User' => 'ann', body => 'x' x 100_000)->{status},
+    429, 'a request with a body');
+
+# Permits, costs, delays.
+my @cat = ('X-User' => 'cat', Connection => 'close');
+my $job = $t->send('GET', '/jobs/wait', @cat);
+$t->wait_for(sub { -e $t->dir . '/in' }, 'a job');
+my $end = time + 2;
+my $held = 1;
+$held &&= $t->get('/jobs/x', @cat)->{status} == 429 while time < $end;
+ok($held, 'a permit is extended');
+$t->write('go', '');
+is($t->receive($job)->{status}, 200, 'the job ends');
+$t->wait_for(sub { $t->get('/jobs/x', @cat)->{status} == 200 }, 'its permit');
+pass('and its permit is free');
+$t->get('/ai/x', 'X-User' => 'dan');
+$t->wait_for(sub { $t->get('/ai/x', 'X-User' => 'dan')
+    ->{headers}{'x-ratelimit-remaining'} <= 450 }, 'a cost is settled');
+pass('costs are settled');
+my $begin = time;
+$t->get('/even/x', 'X-User' => 'eve') for 1 .. 3;
+cmp_ok(time - $begin, '>=', 0.38, 'delays');
+like($t->read('access.log'), qr{^/x 429 REJECTED 2 }m, 'variables');
+
+# Connections are kept: nginx has one to sluiced, not one for each request.
+my @open = grep { /sluiced\.sock/ } do {
+    open my $file, '<', '/proc/net/unix' or die $!;
+    <$file>;
+};
+cmp_ok(scalar @open, '<=', 6, 'connections are kept');
+
+# sluiced restarts: what was kept is closed, and a new connection is made.
+$t->end_child($sluiced);
+is($t->get('/x', 'X-User' => 'ann')->{status}, 200, 'without sluiced it passes');
+like($t->read('access.log'), qr{^/x 200 DEGRADED}m, 'DEGRADED');
+$sluiced = start_daemon();
+is($t->get('/x', 'X-User' => 'ann')->{status}, 429, 'and with it, it is refused');
+
+# No answer.
+is($t->get('/open/x')->{status}, 200, 'fail=open');
+is($t->get('/closed/x')->{status}, 503, 'fail=closed');
+is($t->get('/mute/x')->{status}, 200, 'a timeout');
+like($t->read('error.log'), qr/127\.0\.0\.1:\d+ did not answer within 50 ms/,
+    'is logged');
+
+# A client that leaves while sluiced is asked.
+my $gone = $t->send('GET', '/mute/x');
+close $gone;
+is($t->get('/x', 'X-User' => 'fay')->{status}, 200, 'the worker goes on');
+unlike($t->read('error.log'), qr/\[alert\]|signal/, 'no crash');
+
+done_testing;

@@ -1,0 +1,156 @@
+/* embed.c -- policies in a worker: which can be used, and deciding by them. */
+#include "embed/embed.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+
+static int64_t clock_now = 1000 * SL_S;
+
+static int64_t read_clock(void *ctx)
+{
+    (void)ctx;
+    return clock_now;
+}
+
+static struct sluice_policy *load(const char *text)
+{
+    struct sluice_policy *policy = NULL;
+    struct sluice_problems *problems = NULL;
+
+    if (sluice_policy_parse("p.yaml", text, strlen(text), NULL, &policy,
+                            &problems))
+        printf("# %s\n", sluice_problems_text(problems));
+    sluice_problems_free(problems);
+    return policy;
+}
+
+#define API                                                                    \
+    "sluice: 1\nlimits: { api: { kind: quota, per: user, rate: 5/month } }\n"
+
+#define ROW(why, text, sentence)                                               \
+    {                                                                          \
+        why, text, sentence                                                    \
+    }
+
+static const struct {
+    const char *why, *text, *sentence; /* NULL: it can be used */
+} policies[] = {
+    ROW("a plain policy", API "default: [api]\n", NULL),
+    ROW("a file of state", API "server: { store: \"memory:x\" }\n", NULL),
+    ROW("Redis", API "server: { store: \"redis://h:6379\" }\n",
+        "server.store is redis:, and"),
+    ROW("keys at a URL",
+        API "identity: { user: [jwt.sub], "
+            "jwt: { jwks: \"https://x.example\" } }\n",
+        "identity.jwt.jwks is a URL"),
+    ROW("a query for subjects",
+        API "identity: { subjects: "
+            "{ query: \"SELECT plan FROM t WHERE id = $1\" } }\n"
+            "server: { usage: \"postgres://h/d\" }\n",
+        "identity.subjects has a query"),
+    ROW("dedupe", API "routes: [{ match: /x, dedupe: header.x-id }]\n",
+        "has dedupe, which"),
+    ROW("backlog",
+        API "routes: [{ match: /x, backlog: { name: q, max: 5 } }]\n",
+        "has backlog, which"),
+    ROW("a member of the body",
+        API "routes: [{ match: /x, limits: [api], cost: body./n }]\n",
+        "has a cost from the body, which"),
+};
+
+TEST(which)
+{
+    for (size_t i = 0; i < SL_LEN(policies); i++) {
+        struct sluice_policy *policy = load(policies[i].text);
+        struct sl_diag diag = {.sentence = ""};
+        int err;
+
+        CASE(policies[i].why);
+        if (!CHECK(policy != NULL))
+            continue;
+        err = sl_embed_check_policy(policy, &diag);
+        CHECK_EQ(err, policies[i].sentence ? SLUICE_ECONF : 0);
+        CHECK(!policies[i].sentence ||
+              strstr(diag.sentence, policies[i].sentence));
+        CHECK(!policies[i].sentence || strstr(diag.sentence, "sluice_pass"));
+        sluice_policy_release(policy);
+    }
+}
+
+TEST(deciding)
+{
+    struct sluice_policy *policy =
+        load("sluice: 1\nlimits:\n"
+             "  api: { kind: quota, per: user, rate: 5/month }\n"
+             "  jobs: { kind: concurrency, per: user, rate: \"1\", hold: 5s }\n"
+             "routes: [{ match: /jobs, limits: [jobs] }]\ndefault: [api]\n");
+    size_t size = 1 << 20;
+    void *memory = aligned_alloc(4096, size);
+    struct sl_embed_options options = {
+        .memory = memset(memory, 0, size), .size = size, .now = read_clock};
+    struct sl_request request = {.method = SL_STR("GET"),
+                                 .user = SL_STR("ann")};
+    struct sl_peer peer = {.is_unix = true};
+    struct sl_diag diag = {.sentence = ""};
+    struct sl_embed *one = NULL, *two = NULL;
+    struct sl_embed_answer a;
+    char hold[64];
+
+    CASE("two workers share the memory");
+    CHECK(sl_embed_open(policy, &options, &one, &diag) == 0);
+    CHECK(sl_embed_open(policy, &options, &two, &diag) == 0);
+    CHECK_STR(sl_embed_notice(one), "");
+    request.path = SL_STR("/x");
+    CHECK(sl_embed_decide(one, &request, &peer, &a, &diag) == 0);
+    CHECK(a.allowed && a.has_numbers && a.limit == 5 && a.remaining == 4);
+    CHECK(sl_embed_decide(two, &request, &peer, &a, &diag) == 0);
+    CHECK(a.remaining == 3);
+
+    CASE("a permit, extended, ended by another worker, once");
+    request.path = SL_STR("/jobs");
+    CHECK(sl_embed_decide(one, &request, &peer, &a, &diag) == 0);
+    CHECK(a.allowed && a.hold.len > 0 && a.hold_for == 5 * SL_S);
+    memcpy(hold, a.hold.at, a.hold.len + 1);
+    clock_now += 4 * SL_S;
+    CHECK(sl_embed_extend(one, sl_str_c(hold), 5 * SL_S, &diag) == 0);
+    clock_now += 4 * SL_S;
+    CHECK(sl_embed_decide(two, &request, &peer, &a, &diag) == 0);
+    CHECK(!a.allowed && sl_str_eq(a.by, SL_STR("jobs")));
+    CHECK(sl_embed_end(two, sl_str_c(hold), NULL, &diag) == 0);
+    CHECK(sl_embed_end(two, sl_str_c(hold), NULL, &diag) == 0);
+    CHECK(sl_embed_decide(two, &request, &peer, &a, &diag) == 0);
+    CHECK(a.allowed);
+
+    CASE("a hold that does not exist");
+    CHECK(sl_embed_end(one, SL_STR("none"), NULL, &diag) == SLUICE_ENOENT);
+    CHECK(sl_embed_refresh(one, &diag) == 0 && !sl_embed_reads_keys(one));
+    sl_embed_close(one);
+    sl_embed_close(two);
+    sl_embed_close(NULL);
+    sluice_policy_release(policy);
+    free(memory);
+}
+
+TEST(failures)
+{
+    struct sluice_policy *policy = load(
+        API "identity: { user: [jwt.sub], jwt: { jwks: \"file:./none.json\" } "
+            "}\n");
+    struct sl_embed_options options = {.size = 1 << 20};
+    struct sl_diag diag = {.sentence = ""};
+    struct sl_embed *embed = NULL;
+
+    CASE("a file of keys that is not there");
+    CHECK(sl_embed_open(policy, &options, &embed, &diag) == SLUICE_ESYS);
+    CHECK(strstr(diag.sentence, "none.json"));
+    sluice_policy_release(policy);
+    CASE("a state in a folder that is not there");
+    policy = load(API);
+    options.path = "/nonexistent/state";
+    CHECK(sl_embed_open(policy, &options, &embed, &diag) == SLUICE_ESYS);
+    CHECK(!embed);
+    sluice_policy_release(policy);
+}
+
+CHECK_MAIN()
