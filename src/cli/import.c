@@ -72,8 +72,10 @@ static int write_policy(struct import *import,
     sl_buf_done(&out);
     if (err == SLUICE_ENOENT)
         return sl_cli_fail(import->args,
-                           "%s has no setting whose name begins with "
-                           "rate-limit. or fluo.ratelimit.",
+                           "%s has no limits: no setting whose name begins "
+                           "with rate-limit, fluo.ratelimit, bucket4j or "
+                           "resilience4j.ratelimiter, and no "
+                           "RequestRateLimiter of spring.cloud.gateway",
                            import->path);
     if (err == SLUICE_ENOMEM)
         return sl_cli_no_memory(import->args);
@@ -162,9 +164,11 @@ const struct sl_command sl_command_import = {
     .usage = "spring FILE | envoy-ratelimit FOLDER | nginx FILE",
     .summary = "Convert the settings of another program to a policy",
     .help = "spring: reads application.properties or application.yml with\n"
-            "rate-limit.* or fluo.ratelimit.* settings and prints a policy.\n"
-            "Missing, unknown and risky settings are reported on standard\n"
-            "error.\n"
+            "rate-limit.*, fluo.ratelimit.*, bucket4j.*,\n"
+            "resilience4j.ratelimiter.* settings, or the RequestRateLimiter\n"
+            "filters of spring.cloud.gateway, and prints a policy. Missing,\n"
+            "unknown and risky settings, and those without an equivalent,\n"
+            "are reported on standard error.\n"
             "\n"
             "  sluice import spring application.properties > sluice.yaml\n"
             "  sluice import spring application.yml | sluice check -\n"

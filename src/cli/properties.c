@@ -450,24 +450,13 @@ static int add_value(struct tree *t, size_t len, struct sl_str rest, size_t at)
                              t->line);
 }
 
-/* "- value" */
-static int read_item(struct tree *t, struct sl_str s, size_t indent)
+static int push(struct tree *t, size_t indent, size_t len)
 {
-    struct level *level = t->depth ? &t->levels[t->depth - 1] : NULL;
-    struct sl_str rest = sl_str_trim(sl_str_from(s, 1));
-    char number[16];
-    size_t len;
-
-    if (!level)
-        return refuse(t->diag, t->line, indent, "a list must be below a key");
-    if (rest.len == 0 || rest.at[0] == '-')
+    if (t->depth == SL_PROPERTIES_DEPTH)
         return refuse(t->diag, t->line, indent,
-                      "only lists of plain values are supported here");
-    snprintf(number, sizeof(number), "%u", level->items++);
-    len = extend(t, level->len, sl_str_c(number), true);
-    if (!len)
-        return refuse(t->diag, t->line, indent, "the key is too long");
-    return add_value(t, len, rest, indent + 2);
+                      "the keys are nested too deeply");
+    t->levels[t->depth++] = (struct level){.indent = indent, .len = len};
+    return 0;
 }
 
 /* The position of the colon after a key, or s.len. */
@@ -502,11 +491,33 @@ static int read_key(struct tree *t, struct sl_str s, size_t indent)
         return refuse(t->diag, t->line, indent, "the key is too long");
     if (rest.len > 0 && rest.at[0] != '#')
         return add_value(t, len, rest, indent + end + 2);
-    if (t->depth == SL_PROPERTIES_DEPTH)
+    return push(t, indent, len);
+}
+
+/* "- value", or "- key: value" of a list of maps. */
+static int read_item(struct tree *t, struct sl_str s, size_t indent)
+{
+    struct level *level = t->depth ? &t->levels[t->depth - 1] : NULL;
+    struct sl_str rest = sl_str_trim(sl_str_from(s, 1));
+    size_t inner = indent + s.len - rest.len; /* of its first key */
+    char number[16];
+    size_t len;
+    int err;
+
+    if (!level)
+        return refuse(t->diag, t->line, indent, "a list must be below a key");
+    if (rest.len == 0 || rest.at[0] == '-')
         return refuse(t->diag, t->line, indent,
-                      "the keys are nested too deeply");
-    t->levels[t->depth++] = (struct level){.indent = indent, .len = len};
-    return 0;
+                      "only lists of plain values and of keys are supported "
+                      "here; write the first key of an item after its dash");
+    snprintf(number, sizeof(number), "%u", level->items++);
+    len = extend(t, level->len, sl_str_c(number), true);
+    if (!len)
+        return refuse(t->diag, t->line, indent, "the key is too long");
+    if (strchr("\"'{[&*|>!%@`", rest.at[0]) || colon(rest) == rest.len)
+        return add_value(t, len, rest, inner);
+    err = push(t, inner - 1, len); /* its keys are indented further */
+    return err ? err : read_key(t, rest, inner);
 }
 
 static int read_line(struct tree *t, struct sl_str line)

@@ -1,12 +1,12 @@
-/* spring.c -- the settings of two Java programs as a policy. */
+/* spring.c -- the settings of Java programs as a policy. */
 #include "cli/spring.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
+#include "cli/java_limits.h"
+#include "cli/spring_read.h"
 
 #define TIERS_MAX 32
 
@@ -163,7 +163,7 @@ static void put_tier_limits(struct sl_writer *w, const struct tiers *tiers)
 }
 
 static int write_policy(const struct tiers *tiers, const struct fluo *fluo,
-                        struct sl_buf *out)
+                        const struct sl_java *java, struct sl_buf *out)
 {
     struct sl_writer w = {.out = out};
     char span[32];
@@ -171,17 +171,24 @@ static int write_policy(const struct tiers *tiers, const struct fluo *fluo,
     put(&w, head);
     if (tiers->found)
         put_plans(&w, tiers);
-    put(&w, fluo->found ? tenant_identity : "");
+    else if (java->disabled)
+        put(&w, "enabled: false\n");
+    put(&w, fluo->found         ? tenant_identity
+            : java->scope_count ? "\nidentity:\n"
+                                : "");
+    sl_java_put_scopes(&w, java);
     put(&w, "\nlimits:\n");
     if (tiers->found)
         put_tier_limits(&w, tiers);
     if (fluo->found)
         sl_writer_addf(&w, TENANT_LIMITS, fluo->tenant, fluo->user);
+    sl_java_put_limits(&w, java);
     put(&w, "\nroutes:\n");
     put(&w, tiers->found ? ai_route : "");
     put(&w, fluo->found ? tenant_route : "");
+    sl_java_put_routes(&w, java);
     put(&w, tail);
-    put(&w, tiers->found ? ai_errors : tenant_errors);
+    put(&w, tiers->found ? ai_errors : fluo->found ? tenant_errors : "");
     if (fluo->store.len > 0 || fluo->deadline > 0)
         put(&w, "\nserver:\n");
     if (fluo->store.len > 0)
@@ -194,110 +201,16 @@ static int write_policy(const struct tiers *tiers, const struct fluo *fluo,
 
 /* ---- reading settings ---- */
 
-#define COUNT_MAX UINT64_C(4000000000) /* the maximum of a bucket, rounded */
-
-/* Report a message about `line`. */
-static void warn(struct sl_spring *spring, unsigned line, const char *fmt, ...)
-    SL_PRINTF(3, 4);
-
-static void warn(struct sl_spring *spring, unsigned line, const char *fmt, ...)
-{
-    char text[1024];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    spring->tell(spring->ctx, line, text);
-}
-
-#define error(spring, ...) (warn(spring, __VA_ARGS__), (void)(spring)->errors++)
-
 const char *const sl_spring_families[] = {
     "rate-limit",
     "fluo.ratelimit",
+    "bucket4j",
+    "spring.cloud.gateway",
+    "resilience4j.ratelimiter",
     "quarkus.redis.hosts",
     "quarkus.redis.timeout",
     NULL,
 };
-
-/* Compare names as Java does: requestsPerMinute, requests_per_minute and
- * requests-per-minute are equal. */
-static bool same(struct sl_str a, struct sl_str b)
-{
-    size_t i = 0, k = 0;
-    char c;
-
-    do {
-        c = sl_properties_letter(a, &i);
-        if (c != sl_properties_letter(b, &k))
-            return false;
-    } while (c);
-    return true;
-}
-
-/* Replace ${NAME:default} by its default, with a message. */
-static struct sl_str value_of(struct sl_spring *spring,
-                              const struct sl_prop *prop)
-{
-    struct sl_str value = sl_str_c(prop->value);
-    const char *colon;
-
-    if (value.len < 4 || memcmp(value.at, "${", 2) != 0 ||
-        value.at[value.len - 1] != '}')
-        return value;
-    colon = strchr(prop->value, ':');
-    if (!colon)
-        return value;
-    value = (struct sl_str){colon + 1,
-                            (size_t)(value.at + value.len - 1 - (colon + 1))};
-    warn(spring, prop->line,
-         "%s is read from the environment; its default %.*s is used", prop->key,
-         SL_STR_ARG(value));
-    return value;
-}
-
-/* Read a count of at least 1, or report why not. */
-static void read_number(struct sl_spring *spring, const struct sl_prop *prop,
-                        uint64_t *ret)
-{
-    uint64_t n = 0;
-
-    if (sl_parse_number(value_of(spring, prop), &n, NULL) || n == 0 ||
-        n > COUNT_MAX)
-        error(spring, prop->line,
-              "%s must be a whole number of at least 1, not \"%s\"", prop->key,
-              prop->value);
-    else
-        *ret = n;
-}
-
-/* Read true or false, as Java does. */
-static void read_switch(struct sl_spring *spring, const struct sl_prop *prop,
-                        bool *ret)
-{
-    static const char *const words[] = {"false", "true", "off", "on",
-                                        "no",    "yes",  "0",   "1"};
-    struct sl_str value = value_of(spring, prop);
-
-    for (size_t i = 0; i < SL_LEN(words); i++)
-        if (sl_str_eq_nocase(value, sl_str_c(words[i]))) {
-            *ret = i % 2;
-            return;
-        }
-    error(spring, prop->line, "%s must be true or false, not \"%s\"", prop->key,
-          prop->value);
-}
-
-static void unknown(struct sl_spring *spring, const struct sl_prop *prop,
-                    struct sl_str name, const char *const *words, size_t count)
-{
-    const char *near = sl_str_nearest(name, words, count);
-
-    warn(spring, prop->line, "%s is not a known setting and was ignored%s%s%s",
-         prop->key, near ? "; did you mean " : "", near ? near : "",
-         near ? "?" : "");
-}
 
 /* ---- rate-limit.*: tiers ----
  *
@@ -315,17 +228,6 @@ static const char *const fields[] = {"requests-per-minute", "burst-capacity",
 
 static const char *const tops[] = {"enabled", "tiers"};
 
-/* The part of a key up to the next dot; *rest is the text after it. */
-static struct sl_str step(struct sl_str *rest)
-{
-    const char *dot = rest->len ? memchr(rest->at, '.', rest->len) : NULL;
-    struct sl_str first = {rest->at,
-                           dot ? (size_t)(dot - rest->at) : rest->len};
-
-    *rest = sl_str_from(*rest, first.len + (dot != NULL));
-    return first;
-}
-
 /* The tier of that name, added if it is new; NULL if there are too many or the
  * name is not valid for a plan. */
 static struct tier *find_tier(struct tiers *tiers, struct sl_str name)
@@ -333,7 +235,7 @@ static struct tier *find_tier(struct tiers *tiers, struct sl_str name)
     struct tier *t;
 
     for (unsigned i = 0; i < tiers->count; i++)
-        if (same(sl_str_c(tiers->list[i].name), name))
+        if (sl_spring_same(sl_str_c(tiers->list[i].name), name))
             return &tiers->list[i];
     if (tiers->count == TIERS_MAX || name.len == 0 ||
         name.len >= sizeof(t->name))
@@ -356,22 +258,22 @@ static struct tier *find_tier(struct tiers *tiers, struct sl_str name)
 static void read_tier(struct sl_spring *spring, const struct sl_prop *prop,
                       struct sl_str rest, struct tiers *tiers)
 {
-    struct sl_str name = step(&rest);
+    struct sl_str name = sl_spring_step(&rest);
     struct tier *t = find_tier(tiers, name);
 
     if (!t) {
-        error(spring, prop->line,
-              "%s: the name of a tier consists of letters, digits, - "
-              "and _, and there can be at most %d tiers",
-              prop->key, TIERS_MAX);
+        sl_spring_error(spring, prop->line,
+                        "%s: the name of a tier consists of letters, digits, - "
+                        "and _, and there can be at most %d tiers",
+                        prop->key, TIERS_MAX);
         return;
     }
     for (size_t i = 0; i < SL_LEN(fields); i++)
-        if (same(rest, sl_str_c(fields[i]))) {
+        if (sl_spring_same(rest, sl_str_c(fields[i]))) {
             t->fields[i] = prop;
             return;
         }
-    unknown(spring, prop, rest, fields, SL_LEN(fields));
+    sl_spring_unknown(spring, prop, rest, fields, SL_LEN(fields));
 }
 
 static void read_prop(struct sl_spring *spring, const struct sl_prop *prop,
@@ -380,16 +282,16 @@ static void read_prop(struct sl_spring *spring, const struct sl_prop *prop,
     struct sl_str rest = sl_str_c(prop->key);
     struct sl_str first;
 
-    if (!same(step(&rest), SL_STR("rate-limit")))
+    if (!sl_spring_same(sl_spring_step(&rest), SL_STR("rate-limit")))
         return;
     tiers->found = true;
-    first = step(&rest);
-    if (same(first, SL_STR("enabled")) && rest.len == 0)
-        read_switch(spring, prop, &tiers->enabled);
-    else if (same(first, SL_STR("tiers")))
+    first = sl_spring_step(&rest);
+    if (sl_spring_same(first, SL_STR("enabled")) && rest.len == 0)
+        sl_spring_switch(spring, prop, &tiers->enabled);
+    else if (sl_spring_same(first, SL_STR("tiers")))
         read_tier(spring, prop, rest, tiers);
     else
-        unknown(spring, prop, first, tops, SL_LEN(tops));
+        sl_spring_unknown(spring, prop, first, tops, SL_LEN(tops));
 }
 
 /* A missing field gets `preset`, with a message; without a preset (0) it is an
@@ -398,18 +300,19 @@ static void read_field(struct sl_spring *spring, const struct tier *t,
                        unsigned index, uint64_t preset, uint64_t *ret)
 {
     if (t->fields[index]) {
-        read_number(spring, t->fields[index], ret);
+        sl_spring_number(spring, t->fields[index], ret);
     } else if (preset == 0) {
-        error(spring, 0,
-              "rate-limit.tiers.%s has no %s; add the value that this plan "
-              "includes",
-              t->name, fields[index]);
+        sl_spring_error(
+            spring, 0,
+            "rate-limit.tiers.%s has no %s; add the value that this plan "
+            "includes",
+            t->name, fields[index]);
     } else {
         *ret = preset;
         if (t->fields[0] || t->fields[1] || t->fields[2])
-            warn(spring, 0,
-                 "rate-limit.tiers.%s has no %s; %" PRIu64 " is used", t->name,
-                 fields[index], preset);
+            sl_spring_warn(spring, 0,
+                           "rate-limit.tiers.%s has no %s; %" PRIu64 " is used",
+                           t->name, fields[index], preset);
     }
 }
 
@@ -438,11 +341,11 @@ static void read_tiers(struct sl_spring *spring, struct tiers *ret)
         while (k < ret->count && strcmp(ret->list[k].name, paid[i]) != 0)
             k++;
         if (k == ret->count)
-            warn(spring, 0,
-                 "rate-limit.tiers.%s is missing, so customers on "
-                 "that plan would get the limits of free; add the "
-                 "tier, or write unknown_plan: deny below plans",
-                 paid[i]);
+            sl_spring_warn(spring, 0,
+                           "rate-limit.tiers.%s is missing, so customers on "
+                           "that plan would get the limits of free; add the "
+                           "tier, or write unknown_plan: deny below plans",
+                           paid[i]);
     }
 }
 
@@ -457,47 +360,25 @@ static void read_tiers(struct sl_spring *spring, struct tiers *ret)
 static void read_hosts(struct sl_spring *spring, const struct sl_prop *prop,
                        struct fluo *fluo)
 {
-    struct sl_str value = value_of(spring, prop);
+    struct sl_str value = sl_spring_value(spring, prop);
     const char *comma = value.len ? memchr(value.at, ',', value.len) : NULL;
 
     if (comma) {
-        warn(spring, prop->line,
-             "%s names several hosts; only the first is used", prop->key);
+        sl_spring_warn(spring, prop->line,
+                       "%s names several hosts; only the first is used",
+                       prop->key);
         value.len = (size_t)(comma - value.at);
     }
     for (size_t i = 0; i < value.len; i++)
         if (value.at[i] <= ' ' || value.at[i] > '~' || value.at[i] == '"' ||
             value.at[i] == '\\' || value.at[i] == '$') {
-            error(spring, prop->line,
-                  "%s: \"%s\" is not an address; write one like "
-                  "redis://localhost:6379",
-                  prop->key, prop->value);
+            sl_spring_error(spring, prop->line,
+                            "%s: \"%s\" is not an address; write one like "
+                            "redis://localhost:6379",
+                            prop->key, prop->value);
             return;
         }
     fluo->store = value;
-}
-
-/* "2s", "2S", "PT2S", or a number of seconds. */
-static bool read_span(struct sl_str text, sl_ns *ret)
-{
-    char lower[32];
-    uint64_t seconds;
-
-    if (sl_parse_number(text, &seconds, NULL) == 0 && seconds < 1000000) {
-        *ret = (sl_ns)seconds * SL_S;
-        return true;
-    }
-    if (text.len > 2 && memcmp(text.at, "PT", 2) == 0)
-        text = sl_str_from(text, 2);
-    if (text.len >= sizeof(lower))
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.at[i];
-
-        lower[i] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-    }
-    text.at = lower;
-    return sl_parse_duration(text, ret, NULL) == 0;
 }
 
 static void read_timeout(struct sl_spring *spring, const struct sl_prop *prop,
@@ -506,18 +387,18 @@ static void read_timeout(struct sl_spring *spring, const struct sl_prop *prop,
     sl_ns span = 0;
     char words[32];
 
-    if (!read_span(value_of(spring, prop), &span) || span <= 0) {
-        error(spring, prop->line,
-              "%s: \"%s\" is not a duration; write one like 20ms", prop->key,
-              prop->value);
+    if (!sl_spring_span(sl_spring_value(spring, prop), &span) || span <= 0) {
+        sl_spring_error(spring, prop->line,
+                        "%s: \"%s\" is not a duration; write one like 20ms",
+                        prop->key, prop->value);
         return;
     }
     fluo->deadline = span;
     if (span > SLOW)
-        warn(spring, prop->line,
-             "%s: every request waits up to %s when Redis does not "
-             "answer; 20ms is a common deadline",
-             prop->key, sl_format_duration(span, words));
+        sl_spring_warn(spring, prop->line,
+                       "%s: every request waits up to %s when Redis does not "
+                       "answer; 20ms is a common deadline",
+                       prop->key, sl_format_duration(span, words));
 }
 
 static void read_fluo(struct sl_spring *spring, struct fluo *ret)
@@ -534,15 +415,15 @@ static void read_fluo(struct sl_spring *spring, struct fluo *ret)
         struct sl_str key = sl_str_c(p->key);
 
         if (key.len < family.len ||
-            !same((struct sl_str){key.at, family.len}, family))
+            !sl_spring_same((struct sl_str){key.at, family.len}, family))
             continue;
         ret->found = true;
-        if (same(key, sl_str_c(known[0])))
-            read_number(spring, p, &ret->tenant);
-        else if (same(key, sl_str_c(known[1])))
-            read_number(spring, p, &ret->user);
+        if (sl_spring_same(key, sl_str_c(known[0])))
+            sl_spring_number(spring, p, &ret->tenant);
+        else if (sl_spring_same(key, sl_str_c(known[1])))
+            sl_spring_number(spring, p, &ret->user);
         else
-            unknown(spring, p, key, known, SL_LEN(known));
+            sl_spring_unknown(spring, p, key, known, SL_LEN(known));
     }
     for (p = spring->props->first; p && ret->found; p = p->next) {
         if (strcmp(p->key, "quarkus.redis.hosts") == 0)
@@ -554,14 +435,16 @@ static void read_fluo(struct sl_spring *spring, struct fluo *ret)
 
 int sl_spring_write(struct sl_spring *spring, struct sl_buf *out)
 {
+    static struct sl_java java;
     struct tiers tiers;
     struct fluo fluo;
 
     read_tiers(spring, &tiers);
     read_fluo(spring, &fluo);
+    sl_java_read(spring, &java);
     if (spring->errors)
         return SLUICE_ECONF;
-    if (!tiers.found && !fluo.found)
+    if (!tiers.found && !fluo.found && java.limit_count == 0)
         return SLUICE_ENOENT;
-    return write_policy(&tiers, &fluo, out);
+    return write_policy(&tiers, &fluo, &java, out);
 }

@@ -1,9 +1,11 @@
-/* spring.h -- settings of two Java programs as a policy.
+/* spring.h -- settings of Java programs as a policy.
  *
  *   rate-limit.*        tiers with requests per minute, a burst and a daily
  *                       limit, for /api/v1/ai
  *   fluo.ratelimit.*    requests per minute of a tenant and of a user, with
  *                       quarkus.redis.* for the store
+ *
+ * java_limits.h has the settings of libraries.
  */
 #ifndef SL_CLI_SPRING_H
 #define SL_CLI_SPRING_H

@@ -222,7 +222,8 @@ TEST_WITH(yml, struct sl_buf *out)
     row("a list below nothing", "- a\n", true, SLUICE_ECONF,
         "1: a list must be below a key\n");
     row("a list of lists", "a:\n  - - b\n", true, SLUICE_ECONF,
-        "2: only lists of plain values are supported here\n");
+        "2: only lists of plain values and of keys are supported here; write "
+        "the first key of an item after its dash\n");
     CASE("keys that are too deep");
     {
         char deep[1024] = "";
@@ -423,7 +424,7 @@ TEST(op)
     prints_in(all_tiers, 0, "import spring -", "sluice: 1\n");
     CHECK_ERR("-:9: rate-limit.tiers.pro.daily-limit is read from");
     reports_in("a=b\n", 1, "import spring -",
-               "has no setting whose name begins with rate-limit.");
+               "has no limits: no setting whose name begins with rate-limit");
     reports_in("=\n", 1, "import spring -",
                "-:1:1: this line is not a setting");
     ends_in("rate-limit.enabled=x\n", 1, "import spring -");

@@ -1,0 +1,238 @@
+/* gateway.c -- the RequestRateLimiter of Spring Cloud Gateway.
+ *
+ *   routes[0].predicates[0]: Path=/api              a route
+ *     .filters[0].name: RequestRateLimiter              a limit
+ *     .filters[0].args.redis-rate-limiter.replenishRate: 10
+ *
+ * default-filters apply to all paths.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "cli/java_limits.h"
+
+#define NAME_BYTES  160
+#define MATCH_BYTES 256
+
+static const char limiter_name[] = "RequestRateLimiter";
+
+/* A number of the limiter, below args; `preset` if it is not set. */
+static const struct sl_prop *argument(const struct sl_spring *spring,
+                                      const char *filter, const char *name)
+{
+    return sl_spring_find(spring, "%s.args.redis-rate-limiter.%s", filter,
+                          name);
+}
+
+static uint64_t number(struct sl_spring *spring, const struct sl_prop *prop,
+                       uint64_t preset)
+{
+    if (prop)
+        sl_spring_number(spring, prop, &preset);
+    return preset;
+}
+
+/* Is the filter a limiter? Its short form has no rate. */
+static bool is_limiter(struct sl_spring *spring, const char *filter)
+{
+    const struct sl_prop *name = sl_spring_find(spring, "%s.name", filter);
+    const struct sl_prop *brief = sl_spring_find(spring, "%s", filter);
+
+    if (brief &&
+        strncmp(brief->value, limiter_name, sizeof(limiter_name) - 1) == 0)
+        sl_spring_error(spring, brief->line,
+                        "%s: the short form of %s is not read; write name: and "
+                        "args: with redis-rate-limiter.replenishRate",
+                        brief->key, limiter_name);
+    return name && strcmp(name->value, limiter_name) == 0;
+}
+
+/* Whose bucket it is: by default the principal, and without one the request is
+ * denied. */
+static void read_key(struct sl_spring *spring, struct sl_java *java,
+                     const char *filter, struct sl_java_limit *limit)
+{
+    const struct sl_prop *resolver =
+        sl_spring_find(spring, "%s.args.key-resolver", filter);
+    const struct sl_prop *deny =
+        sl_spring_find(spring, "%s.args.deny-empty-key", filter);
+    bool denies = true;
+
+    snprintf(limit->per, sizeof(limit->per), "user");
+    if (resolver)
+        sl_java_per(spring, java, resolver, limit);
+    if (deny)
+        sl_spring_switch(spring, deny, &denies);
+    if (strcmp(limit->per, "ip") != 0 && strcmp(limit->per, "[]") != 0)
+        limit->missing = denies ? "deny" : "skip";
+}
+
+static struct sl_java_limit *
+read_limiter(struct sl_spring *spring, struct sl_java *java, const char *filter)
+{
+    const struct sl_prop *rate = argument(spring, filter, "replenishRate");
+    struct sl_java_limit *limit;
+    uint64_t burst;
+
+    if (!rate) {
+        const struct sl_prop *name = sl_spring_find(spring, "%s.name", filter);
+
+        sl_spring_error(spring, name->line,
+                        "%s has no args.redis-rate-limiter.replenishRate; a "
+                        "limiter that is set in code has to be written by hand",
+                        filter);
+        return NULL;
+    }
+    burst = number(spring, argument(spring, filter, "burstCapacity"), 1);
+    limit =
+        sl_java_add(spring, java, rate, number(spring, rate, 1), SL_S, burst);
+    if (!limit)
+        return NULL;
+    limit->cost =
+        number(spring, argument(spring, filter, "requestedTokens"), 0);
+    read_key(spring, java, filter, limit);
+    return limit;
+}
+
+/* ---- routes ---- */
+
+/* Append one pattern of Spring: {name} is :name, {*name} the rest. */
+static bool put_pattern(struct sl_str s, char *out, size_t size)
+{
+    size_t len = strlen(out);
+
+    while (s.len > 0 && len + 4 < size) {
+        const char *end = memchr(s.at, '}', s.len);
+
+        if (s.at[0] != '{') {
+            if (strchr("?}\"", s.at[0]))
+                return false;
+            out[len++] = s.at[0];
+            s = sl_str_from(s, 1);
+            continue;
+        }
+        if (!end || memchr(s.at, ':', (size_t)(end - s.at)))
+            return false; /* {name:regex} */
+        if (s.at[1] == '*') {
+            memcpy(out + len, "**", 3);
+            return true;
+        }
+        out[len++] = ':';
+        for (const char *c = s.at + 1; c < end && len + 4 < size; c++)
+            out[len++] = *c;
+        s = sl_str_from(s, (size_t)(end - s.at) + 1);
+    }
+    out[len] = '\0';
+    return s.len == 0;
+}
+
+/* The predicate of this name, such as "Method=", or NULL. */
+static const struct sl_prop *predicate(const struct sl_spring *spring,
+                                       const char *route, const char *name)
+{
+    for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
+        const struct sl_prop *p =
+            sl_spring_find(spring, "%s.predicates[%u]", route, i);
+
+        if (p && strncmp(p->value, name, strlen(name)) == 0)
+            return p;
+    }
+    return NULL;
+}
+
+static void warn_others(struct sl_spring *spring, const char *route)
+{
+    for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
+        const struct sl_prop *p =
+            sl_spring_find(spring, "%s.predicates[%u]", route, i);
+        const struct sl_prop *name =
+            sl_spring_find(spring, "%s.predicates[%u].name", route, i);
+
+        if (name && strcmp(name->value, "Path") == 0)
+            sl_spring_error(spring, name->line,
+                            "%s: write the predicate in its short form, "
+                            "Path=/api/**",
+                            name->key);
+        else if (name || (p && strncmp(p->value, "Path=", 5) != 0 &&
+                          strncmp(p->value, "Method=", 7) != 0))
+            sl_spring_warn(
+                spring, (p ? p : name)->line,
+                "%s: \"%s\" is not in the policy; the limit applies "
+                "to all requests of the path, unless you write `when`",
+                (p ? p : name)->key, (p ? p : name)->value);
+    }
+}
+
+/* Add a limit to each path of a route. */
+static void put_routes(struct sl_spring *spring, struct sl_java *java,
+                       const char *route, const struct sl_java_limit *limit)
+{
+    const struct sl_prop *path = predicate(spring, route, "Path=");
+    const struct sl_prop *method = predicate(spring, route, "Method=");
+    struct sl_str rest =
+        path ? sl_str_from(sl_str_c(path->value), 5) : SL_STR("/**");
+
+    while (rest.len > 0) {
+        const char *comma = memchr(rest.at, ',', rest.len);
+        struct sl_str one = {rest.at,
+                             comma ? (size_t)(comma - rest.at) : rest.len};
+        char match[MATCH_BYTES] = "";
+
+        rest = sl_str_from(rest, one.len + (comma != NULL));
+        one = sl_str_trim(one);
+        if (method)
+            snprintf(match, sizeof(match), "%.64s ", method->value + 7);
+        if (one.len == 0 || one.at[0] != '/' ||
+            !put_pattern(one, match, sizeof(match)))
+            sl_spring_error(spring, path->line,
+                            "%s: \"%.*s\" is no path with *, **, or {name}; "
+                            "write its route by hand",
+                            path->key, SL_STR_ARG(one));
+        else
+            sl_java_route(spring, java, path ? path : spring->props->first,
+                          match, false, limit);
+    }
+}
+
+static void read_filters(struct sl_spring *spring, struct sl_java *java,
+                         const char *route, const char *list)
+{
+    char filter[NAME_BYTES + 32];
+    bool told = false;
+
+    for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
+        struct sl_java_limit *limit;
+
+        snprintf(filter, sizeof(filter), "%s.%s[%u]", route, list, i);
+        if (!sl_spring_has(spring, "%s", filter))
+            break;
+        if (!is_limiter(spring, filter))
+            continue;
+        java->found = true;
+        if (!told)
+            warn_others(spring, route);
+        told = true;
+        limit = read_limiter(spring, java, filter);
+        if (limit)
+            put_routes(spring, java, route, limit);
+    }
+}
+
+void sl_gateway_read(struct sl_spring *spring, struct sl_java *ret)
+{
+    static const char *const bases[] = {"spring.cloud.gateway",
+                                        "spring.cloud.gateway.server.webflux"};
+    char route[NAME_BYTES];
+
+    for (size_t k = 0; k < SL_LEN(bases); k++) {
+        for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
+            snprintf(route, sizeof(route), "%s.routes[%u]", bases[k], i);
+            if (!sl_spring_has(spring, "%s", route))
+                break;
+            read_filters(spring, ret, route, "filters");
+        }
+        read_filters(spring, ret, bases[k], "default-filters");
+    }
+}
