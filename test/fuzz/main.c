@@ -32,6 +32,7 @@ static const struct target {
     {"jws",        9000,    fuzz_jws,        NULL         },
     {"key",        0,       fuzz_key,        NULL         },
     {"nginx",      0,       fuzz_nginx,      NULL         },
+    {"page_token", 4096,    fuzz_page_token, NULL         },
     {"path",       0,       fuzz_path,       NULL         },
     {"pb",         1 << 16, fuzz_pb,         NULL         },
     {"policy",     0,       fuzz_policy,     NULL         },

@@ -3,6 +3,7 @@
 // the test; nothing waits for a limit.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import test, { after, before } from "node:test";
 
@@ -473,4 +474,51 @@ test("only pages of the given origins can embed it", async (t) => {
     await other.goto(stranger);
     await until(() => other.frames().some((frame) =>
         frame.url().startsWith("chrome-error:")), "the frame is refused");
+});
+
+// ---- the guide
+
+test("the examples of the guide work as printed", async (t) => {
+    const root = new URL("../../", import.meta.url);
+    const guide = readFileSync(new URL("docs/guide/components.md", root), "utf8");
+    const blocks = [...guide.matchAll(/^```html\n([^]*?)^```/gm)]
+        .map(([, text]) => text);
+    const keys = [];
+    const server = createServer((request, response) => {
+        const { pathname } = new URL(request.url, "http://x");
+
+        response.setHeader("Content-Security-Policy", "style-src 'self'");
+        if (pathname === "/") {
+            response.setHeader("Content-Type", "text/html; charset=utf-8");
+            response.end(`<!doctype html><html lang="en">${blocks.join("")}`);
+        } else if (pathname.startsWith("/components/")) {
+            response.setHeader("Content-Type", "text/javascript");
+            response.end(readFileSync(new URL(`web${pathname}`, root)));
+        } else if (pathname === "/api/save") {
+            response.writeHead(429, { "Retry-After": "12" }).end("{}");
+        } else if (pathname === "/api/recordings/finalize") {
+            keys.push(request.headers["idempotency-key"]);
+            response.writeHead(201).end();
+        } else {
+            response.writeHead(404).end();
+        }
+    }).listen(0, "127.0.0.1");
+
+    t.after(() => server.close());
+    await new Promise((done) => server.once("listening", done));
+    assert.equal(blocks.length, 4);
+
+    const { page } = await browser.page(t);
+
+    await page.goto(`http://127.0.0.1:${server.address().port}/`);
+    await page.getByRole("button", { name: "Save" }).click();
+    await inside(page, "saving", "[role=timer]").waitFor();
+    assert.ok(await isBlocked(page, "#saving button"));
+    await page.waitForFunction(() => document.querySelector("sluice-queue")
+        .items[0]?.state === "done");
+    assert.equal(keys.length, 1);
+    assert.equal(await page.getByRole("meter", { name: "Transcription" })
+        .getAttribute("aria-valuetext"), "96 of 120 minutes, 80%");
+    assert.equal(await page.evaluate(() => document.querySelector(
+        "sluice-send-guard").blocked), false);
 });
