@@ -13,6 +13,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+
+#include "net/address.h"
 
 struct sl_http_fetcher {
     struct sl_loop *loop;
@@ -37,6 +40,12 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *ctx)
     size_t len = size * count;
     int err;
 
+    if (len > fetch->most - fetch->body.len && fetch->any_status) {
+        fetch->is_cut = true; /* curl aborts, and judge() keeps the status */
+        len = fetch->most - fetch->body.len;
+        (void)!sl_buf_add(&fetch->body, (struct sl_str){bytes, len});
+        return 0;
+    }
     if (len > fetch->most - fetch->body.len) {
         fetch->result = SL_HTTP_FETCH_TOO_LARGE;
         return 0; /* curl aborts */
@@ -78,6 +87,8 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
     keep(fetch->cache_control, sizeof(fetch->cache_control), line,
          SL_STR("cache-control"));
     keep(fetch->date, sizeof(fetch->date), line, SL_STR("date"));
+    keep(fetch->retry_after, sizeof(fetch->retry_after), line,
+         SL_STR("retry-after"));
     return line.len;
 }
 
@@ -89,6 +100,15 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
     curl_easy_getinfo(fetch->easy, CURLINFO_REQUEST_SIZE, &bytes);
     fetch->status = (int)status;
     fetch->sent = bytes > 0;
+    fetch->timed_out = code == CURLE_OPERATION_TIMEDOUT;
+    if (fetch->is_cut)
+        code = CURLE_OK;
+    if (fetch->any_status && code == CURLE_OK)
+        return;
+    if (fetch->refused && code == CURLE_COULDNT_CONNECT) {
+        fetch->result = SL_HTTP_FETCH_UNREACHABLE; /* guard() has said why */
+        return;
+    }
     if (code == CURLE_FILESIZE_EXCEEDED)
         fetch->result = SL_HTTP_FETCH_TOO_LARGE;
     if (fetch->result == SL_HTTP_FETCH_TOO_LARGE)
@@ -261,25 +281,50 @@ void sl_http_fetcher_close(struct sl_http_fetcher *fetcher)
     sl_alloc_free(fetcher->alloc, fetcher, sizeof(*fetcher));
 }
 
+/* ---- connections ---- */
+
+/* What is judged is what is connected to: no name is resolved in between. */
+static curl_socket_t on_open(void *ctx, curlsocktype purpose,
+                             struct curl_sockaddr *a)
+{
+    struct sl_http_fetch *fetch = ctx;
+    struct sl_address address = {.len = a->addrlen};
+    struct sl_ip ip;
+
+    (void)purpose;
+    if (a->addrlen > sizeof(address.bytes))
+        return CURL_SOCKET_BAD;
+    memcpy(&address.bytes, &a->addr, a->addrlen);
+    if (!sl_address_ip(&address, &ip) ||
+        !fetch->guard(fetch, &ip, sl_address_port(&address), fetch->why,
+                      sizeof(fetch->why))) {
+        fetch->refused = true;
+        return CURL_SOCKET_BAD;
+    }
+    return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
 /* ---- one document ---- */
 
 /* Returns the first error: a security option must not be missing. */
 static CURLcode set_options(CURL *easy, struct sl_http_fetch *fetch)
 {
+    sl_ns connect =
+        fetch->connect_timeout > 0 ? fetch->connect_timeout : fetch->timeout;
     const struct {
         CURLoption option;
         long value;
     } numbers[] = {
-        {CURLOPT_FOLLOWLOCATION,    0                             },
-        {CURLOPT_NETRC,             CURL_NETRC_IGNORED            },
-        {CURLOPT_NOSIGNAL,          1                             },
-        {CURLOPT_QUICK_EXIT,        1                             },
-        {CURLOPT_SSL_VERIFYPEER,    1                             },
-        {CURLOPT_SSL_VERIFYHOST,    2                             },
-        {CURLOPT_TIMEOUT_MS,        (long)(fetch->timeout / SL_MS)},
-        {CURLOPT_CONNECTTIMEOUT_MS, (long)(fetch->timeout / SL_MS)},
-        {CURLOPT_MAXFILESIZE,       (long)fetch->most             },
-        {CURLOPT_SSLVERSION,        CURL_SSLVERSION_TLSv1_2       },
+        {CURLOPT_FOLLOWLOCATION,    0                                        },
+        {CURLOPT_NETRC,             CURL_NETRC_IGNORED                       },
+        {CURLOPT_NOSIGNAL,          1                                        },
+        {CURLOPT_QUICK_EXIT,        1                                        },
+        {CURLOPT_SSL_VERIFYPEER,    1                                        },
+        {CURLOPT_SSL_VERIFYHOST,    2                                        },
+        {CURLOPT_TIMEOUT_MS,        (long)(fetch->timeout / SL_MS)           },
+        {CURLOPT_CONNECTTIMEOUT_MS, (long)(connect / SL_MS)                  },
+        {CURLOPT_MAXFILESIZE,       fetch->any_status ? 0 : (long)fetch->most},
+        {CURLOPT_SSLVERSION,        CURL_SSLVERSION_TLSv1_2                  },
     };
     CURLcode code = curl_easy_setopt(easy, CURLOPT_URL, fetch->url);
 
@@ -292,6 +337,10 @@ static CURLcode set_options(CURL *easy, struct sl_http_fetch *fetch)
     if (code == CURLE_OK)
         code = curl_easy_setopt(easy, CURLOPT_USERAGENT,
                                 "sluiced/" SLUICE_VERSION);
+    if (code == CURLE_OK && fetch->guard)
+        code = curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
+    if (code == CURLE_OK && fetch->guard)
+        code = curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, fetch);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
@@ -368,7 +417,8 @@ int sl_http_fetch_begin(struct sl_http_fetcher *fetcher,
 
     fetch->result = SL_HTTP_FETCH_GOOD;
     fetch->status = 0;
-    fetch->sent = false;
+    fetch->sent = fetch->timed_out = fetch->refused = fetch->is_cut = false;
+    fetch->retry_after[0] = '\0';
     fetch->cache_control[0] = fetch->date[0] = fetch->why[0] = '\0';
     fetch->list = NULL;
     if (fetch->body.alloc)

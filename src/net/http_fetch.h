@@ -11,6 +11,7 @@
 #define SL_NET_HTTP_FETCH_H
 
 #include "base/buf.h"
+#include "base/ip.h"
 #include "net/loop.h"
 
 enum sl_http_fetch_result {
@@ -29,9 +30,16 @@ struct sl_http_fetch {
     const char *method;         /* NULL: GET, or POST with `send` */
     const char *const *headers; /* "Name: value", the last is NULL; or NULL */
     struct sl_str send;         /* the body; at == NULL: none */
-    bool once;     /* do not send again if a reused connection breaks */
-    size_t most;   /* bytes of the response body */
-    sl_ns timeout; /* in total */
+    bool once;             /* do not send again if a reused connection breaks */
+    size_t most;           /* bytes of the response body */
+    sl_ns timeout;         /* in total */
+    sl_ns connect_timeout; /* 0: `timeout` */
+    bool any_status;       /* every answer is GOOD, whatever its status; its
+                            * body is cut at `most` bytes */
+    /* May a connection to this address be opened? If not, `why` has a sentence.
+     * NULL: to any. A connection that is open is used again without asking. */
+    bool (*guard)(struct sl_http_fetch *fetch, const struct sl_ip *ip,
+                  unsigned port, char *why, size_t size);
     void (*done)(struct sl_http_fetch *fetch);
     void *ctx;
 
@@ -41,10 +49,14 @@ struct sl_http_fetch {
     struct sl_buf body;      /* freed by sl_http_fetch_forget() */
     char cache_control[256]; /* header field; "": none */
     char date[64];           /* header field; "": none */
+    char retry_after[64];    /* header field; "": none */
+    bool timed_out;          /* no complete answer in time */
+    bool refused;            /* by `guard` */
     bool sent;     /* true: the server may have received the request */
     char why[256]; /* a sentence, unless GOOD */
 
     /* Private. */
+    bool is_cut;       /* the answer was longer than `most` */
     size_t given;      /* bytes of `send` passed to curl, with `once` */
     void *easy, *list; /* easy is not NULL while the request runs */
 };

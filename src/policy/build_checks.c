@@ -737,6 +737,8 @@ static bool *find_used(struct sl_build *b)
     for (unsigned i = 0; i < policy->rule_count; i++)
         if (policy->rules[i].credits)
             used[policy->rules[i].credits->index] = true;
+    if (policy->webhooks.quota_rule)
+        used[policy->webhooks.quota_rule->index] = true;
     return used;
 }
 

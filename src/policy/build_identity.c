@@ -370,22 +370,26 @@ static bool has_all(const struct sl_net *net)
 static bool read_net(struct sl_build *b, const struct sl_yaml_node *item,
                      void *list, unsigned i, const void *ctx)
 {
-    struct sl_net *ret = (struct sl_net *)list + i;
-
     (void)ctx;
-    if (!sl_net_parse(item->text, ret)) {
-        hint_net(sl_report_error(b->report, item->place,
-                                 "\"%.64s\" is not an address or a network. "
-                                 "Write it like 10.0.0.0/8 or ::1",
-                                 sl_build_shown(item).text),
-                 item->text);
-        return false;
-    }
-    return !has_all(ret) ||
-           sl_build_error(b, item,
-                          "\"%.64s\" would trust every client. Write the "
-                          "networks of your own proxies",
-                          sl_build_shown(item).text);
+    if (sl_net_parse(item->text, (struct sl_net *)list + i))
+        return true;
+    hint_net(sl_report_error(b->report, item->place,
+                             "\"%.64s\" is not an address or a network. "
+                             "Write it like 10.0.0.0/8 or ::1",
+                             sl_build_shown(item).text),
+             item->text);
+    return false;
+}
+
+static bool read_proxy(struct sl_build *b, const struct sl_yaml_node *item,
+                       void *list, unsigned i, const void *ctx)
+{
+    return read_net(b, item, list, i, ctx) &&
+           (!has_all((struct sl_net *)list + i) ||
+            sl_build_error(b, item,
+                           "\"%.64s\" would trust every client. Write the "
+                           "networks of your own proxies",
+                           sl_build_shown(item).text));
 }
 
 /* IPv4 networks are counted from the 96th bit on. */
@@ -403,6 +407,14 @@ static struct sl_str print_net(const void *list, unsigned i, char *room)
 
 const struct sl_list_form sl_list_trusted = {
     .most = 1024,
+    .items = "networks",
+    .size = sizeof(struct sl_net),
+    .read = read_proxy,
+    .print = print_net,
+};
+
+const struct sl_list_form sl_list_nets = {
+    .most = 256,
     .items = "networks",
     .size = sizeof(struct sl_net),
     .read = read_net,

@@ -531,6 +531,8 @@ int sl_policy_diff(const struct sl_policy *old, const struct sl_policy *new,
         sl_diff_line(&c, "errors changed");
     if (!same(&c, SL_LEVEL_METRICS, NULL, &old->metrics, &new->metrics))
         sl_diff_line(&c, "metrics: series of tenants changed");
+    if (!same(&c, SL_LEVEL_WEBHOOKS, NULL, &old->webhooks, &new->webhooks))
+        sl_diff_line(&c, "webhooks changed");
     changes_limits(&c);
     changes_plans(&c);
     changes_routes(&c);

@@ -68,9 +68,10 @@ void sl_policy_unref(struct sl_policy *policy)
 static void build_parts(struct sl_build *b)
 {
     static void (*const parts[])(struct sl_build * b) = {
-        sl_build_general,  sl_build_plans,  sl_build_identity,
-        sl_build_features, sl_build_limits, sl_build_routes,
-        sl_build_errors,   sl_build_checks, sl_build_outside,
+        sl_build_general,  sl_build_plans,    sl_build_identity,
+        sl_build_features, sl_build_limits,   sl_build_routes,
+        sl_build_errors,   sl_build_webhooks, sl_build_checks,
+        sl_build_outside,
     };
 
     for (size_t i = 0; i < SL_LEN(parts) && !b->no_memory; i++)

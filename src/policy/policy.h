@@ -461,6 +461,22 @@ struct sl_metrics_conf {
     struct sl_str prefix; /* of the names of these series; "": "sluice" */
 };
 
+/* `webhooks`: webhooks that go out. */
+enum sl_at_cap { SL_AT_CAP_REFUSE, SL_AT_CAP_HOLD };
+struct sl_webhooks_conf {
+    struct sl_str destination; /* as written; "": the default */
+    struct sl_limit pace;      /* of a destination, unless `unlimited` */
+    bool unlimited;
+    struct sl_str quota;              /* name of the limit; "": none */
+    const struct sl_rule *quota_rule; /* NULL: none */
+    enum sl_at_cap at_cap;
+    const struct sl_net *allow;
+    unsigned allow_count;
+    const unsigned *ports;
+    unsigned port_count;
+    bool insecure;
+};
+
 /* Read an age: a duration of a day or more, or months of 31 days, "25month". */
 SL_MUST_USE int sl_age_parse(struct sl_str text, sl_ns *ret,
                              struct sl_diag *diag);
@@ -507,6 +523,7 @@ struct sl_policy {
     sl_ns hold_max; /* > 0 */
     struct sl_error_form errors[SL_ERRORS];
     struct sl_metrics_conf metrics;
+    struct sl_webhooks_conf webhooks;
     struct sl_server_conf server;
     const struct sl_external_value *outside; /* by path; without bodies */
     unsigned outside_count;

@@ -215,6 +215,7 @@ void sl_build_features(struct sl_build *b);
 void sl_build_limits(struct sl_build *b);
 void sl_build_routes(struct sl_build *b);
 void sl_build_errors(struct sl_build *b);
+void sl_build_webhooks(struct sl_build *b);
 void sl_build_checks(struct sl_build *b);
 void sl_build_outside(struct sl_build *b);
 
@@ -257,10 +258,11 @@ sl_fill_f sl_fill_address, sl_fill_algorithms, sl_fill_anonymous, sl_fill_bound,
     sl_fill_age, sl_fill_code, sl_fill_conditions, sl_fill_cost,
     sl_fill_deadline, sl_fill_dialects, sl_fill_feature, sl_fill_header,
     sl_fill_hold, sl_fill_jwt, sl_fill_later, sl_fill_lease, sl_fill_listen,
-    sl_fill_message, sl_fill_mode, sl_fill_permit_hold, sl_fill_pick,
-    sl_fill_penalty, sl_fill_prefix, sl_fill_proxied, sl_fill_hosts,
-    sl_fill_span, sl_fill_subjects, sl_fill_thresholds, sl_fill_tls,
-    sl_fill_token, sl_fill_token_sources, sl_fill_unit, sl_fill_url;
+    sl_fill_message, sl_fill_mode, sl_fill_pace, sl_fill_permit_hold,
+    sl_fill_pick, sl_fill_penalty, sl_fill_prefix, sl_fill_proxied,
+    sl_fill_hosts, sl_fill_span, sl_fill_subjects, sl_fill_thresholds,
+    sl_fill_tls, sl_fill_token, sl_fill_token_sources, sl_fill_unit,
+    sl_fill_url;
 
 /* sl_fill_later does nothing: other code fills the field. */
 
@@ -275,8 +277,9 @@ sl_print_f sl_print_anchor, sl_print_backlog_name, sl_print_bits,
     sl_print_url, sl_print_webhook_secret, sl_print_zone;
 
 extern const struct sl_list_form sl_list_aliases, sl_list_audiences,
-    sl_list_fingerprint, sl_list_limits, sl_list_replaces, sl_list_roles,
-    sl_list_sources, sl_list_tenants, sl_list_trusted;
+    sl_list_fingerprint, sl_list_limits, sl_list_nets, sl_list_ports,
+    sl_list_replaces, sl_list_roles, sl_list_sources, sl_list_tenants,
+    sl_list_trusted;
 
 /* ---- the printer: keys, values and lists as YAML.
  *

@@ -35,6 +35,11 @@ static void notify(struct sl_registry *r, const char *kind, struct sl_str a,
     (void)!r->db.driver->notify(&r->db, (struct sl_str){text, (size_t)len});
 }
 
+void sl_job_notify(struct sl_registry *r, const char *kind)
+{
+    notify(r, kind, SL_STR(""), SL_STR(""));
+}
+
 static unsigned version_of(const struct sl_registry *r, struct sl_str scope,
                            struct sl_str id)
 {
@@ -646,6 +651,12 @@ static int forget(struct sl_registry *r)
                                      "DELETE FROM blocks;"
                                      "DELETE FROM repeats;"
                                      "DELETE FROM denials;"
+                                     "DELETE FROM webhook_endpoints;"
+                                     "DELETE FROM webhook_destinations;"
+                                     "DELETE FROM webhook_messages;"
+                                     "DELETE FROM webhook_keys;"
+                                     "DELETE FROM webhook_deliveries;"
+                                     "DELETE FROM webhook_attempts;"
                                      "DELETE FROM denial_names");
     return err ? err : r->db.driver->script(&r->db, sl_usage_db_forget);
 }
@@ -746,6 +757,15 @@ static int release(struct sl_registry *r, struct sl_job *job)
     return err;
 }
 
+static int lease_units(struct sl_database *db, struct sl_job *job)
+{
+    int err = sl_usage_db_claim(db, job->claim);
+
+    if (!err && job->claim->lost)
+        job->result = SL_JOB_CONFLICT;
+    return err;
+}
+
 static int set_switch(struct sl_registry *r, const struct sl_job *job)
 {
     struct sl_str on = SL_STR("-");
@@ -792,10 +812,7 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
     case SL_JOB_RELEASE:
         return release(r, job);
     case SL_JOB_LEASE:
-        err = sl_usage_db_claim(db, job->claim);
-        if (!err && job->claim->lost)
-            job->result = SL_JOB_CONFLICT;
-        return err;
+        return lease_units(db, job);
     case SL_JOB_REPEAT:
         return sl_repeats_run(db, job);
     case SL_JOB_DENIALS:
@@ -803,6 +820,9 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
         return spare(job, err, "the page is too large; request fewer records");
     case SL_JOB_PUT_DENIALS:
         return sl_denials_put(db, job->denials);
+    case SL_JOB_WEBHOOK:
+        return spare(job, sl_webhook_run(r, job),
+                     "the page is too large; request fewer rows");
     case SL_JOB_GRANT:
         return grant(r, job);
     case SL_JOB_BLOCK:
@@ -816,12 +836,12 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
         return set_switch(r, job);
     case SL_JOB_CLEAR:
         return forget(r);
-    case SL_JOB_NOTE:
-        return 0;
     case SL_JOB_ERASE:
         return sl_erase_run(r, job);
     case SL_JOB_RETAIN:
         return sl_retain_run(db, job);
+    case SL_JOB_NOTE:
+        return 0;
     default:
         return write_all(r, job);
     }

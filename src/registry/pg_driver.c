@@ -25,7 +25,7 @@ static const struct {
     enum sl_query query;
     const char *sql;
 } own[] = {
-    {SL_QUERY_BEGIN,      "BEGIN"                                          },
+    {SL_QUERY_BEGIN,           "BEGIN"                                     },
     {SL_QUERY_TRIM_KEYS,
      "DELETE FROM usage_keys WHERE (scope, id, key) IN (SELECT scope, id, key"
      " FROM usage_keys WHERE at < $1 ORDER BY at LIMIT 4"
@@ -33,6 +33,10 @@ static const struct {
     {SL_QUERY_TRIM_HOLDS,
      "DELETE FROM usage_holds WHERE hold IN (SELECT hold FROM usage_holds"
      " WHERE expires < $1 ORDER BY expires LIMIT 4 FOR UPDATE SKIP LOCKED)"},
+    {SL_QUERY_CLAIM_ENDPOINTS,
+     "SELECT id, org, url, secret, old_secret, old_until FROM"
+     " webhook_endpoints WHERE enabled = 1 AND next <= $1 ORDER BY next LIMIT"
+     " $2 FOR UPDATE SKIP LOCKED"                                          },
 };
 
 #define OF_SLOTS " FROM unnest(CAST($1 AS int[])) AS slot"
@@ -823,6 +827,7 @@ static const char *const steps[] = {
     TABLES_OF_UNITS,
     TABLES_OF_BLOCKS,
     TABLES_OF_DENIALS,
+    TABLES_OF_WEBHOOKS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

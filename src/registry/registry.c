@@ -492,6 +492,7 @@ int sl_registry_open(const struct sl_registry_options *options,
     r->alloc = alloc;
     r->on_fault = options->on_fault;
     r->on_switch = options->on_switch;
+    r->on_webhook = options->on_webhook;
     r->ctx = options->ctx;
     r->options = *options;
     r->end = &r->first;

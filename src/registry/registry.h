@@ -37,6 +37,7 @@
 #include "registry/denials.h"
 #include "registry/usage_db.h"
 #include "registry/usage_export.h"
+#include "registry/webhook_db.h"
 
 /* ---- subject records.
  *
@@ -240,6 +241,7 @@ enum sl_job_kind {
     SL_JOB_DENIALS, /* find denials, after those that are queued; job->text:
                      * items of a JSON array */
     SL_JOB_PUT_DENIALS,
+    SL_JOB_WEBHOOK, /* webhooks that go out: webhook_db.h */
 };
 
 /* ---- the memory of repeats (store/repeats.h); repeats.c ---- */
@@ -324,6 +326,7 @@ struct sl_job {
     struct sl_usage_lease_claim *claim; /* LEASE, with its results */
     struct sl_job_repeat *repeat;       /* REPEAT, likewise */
     struct sl_denial_job *denials;      /* DENIALS, PUT_DENIALS */
+    struct sl_webhook_job *webhook;     /* WEBHOOK, with its results */
     struct sl_usage_export *export;     /* EXPORT, with its results */
     const struct sl_audit_note *audit;  /* of any write, or NULL; written if it
                                          * succeeds. WRITE: origin and note;
@@ -401,6 +404,9 @@ struct sl_registry_options {
     /* Called when another process has switched a feature (see SWITCH), on a
      * thread of the registry; or NULL. */
     void (*on_switch)(void *ctx, struct sl_str name, int on);
+    /* Called when another process has queued a webhook, on a thread of the
+     * registry; or NULL. */
+    void (*on_webhook)(void *ctx);
     /* Called by sl_registry_open() for the usage written since `since`; or
      * NULL. */
     sl_usage_db_f *on_usage;

@@ -179,6 +179,7 @@ struct sl_registry {
     const struct sl_alloc *alloc;
     void (*on_fault)(void *ctx, const char *sentence);
     void (*on_switch)(void *ctx, struct sl_str name, int on);
+    void (*on_webhook)(void *ctx);
     void *ctx;
     struct sl_hash_key secret;
     _Atomic uint64_t versions[SL_REGISTRY_VERSIONS];
@@ -277,6 +278,23 @@ SL_MUST_USE int sl_denials_erase(struct sl_database *db, struct sl_str scope,
  * so many. */
 SL_MUST_USE int sl_denials_oldest(struct sl_database *db, int64_t rows,
                                   sl_ns *ret);
+
+/* ---- webhook_db.c, webhook_queue.c ---- */
+
+/* Runs a WEBHOOK job within a transaction. */
+SL_MUST_USE int sl_webhook_run(struct sl_registry *registry,
+                               struct sl_job *job);
+SL_MUST_USE int sl_webhook_claim(struct sl_database *db, struct sl_job *job);
+SL_MUST_USE int sl_webhook_record(struct sl_database *db, struct sl_job *job);
+SL_MUST_USE int sl_webhook_count(struct sl_database *db,
+                                 struct sl_webhook_counts *ret);
+
+/* Sets when an endpoint has something to claim. */
+SL_MUST_USE int sl_webhook_schedule(struct sl_database *db, struct sl_str org,
+                                    struct sl_str endpoint, sl_ns now);
+
+/* Sends a notification without a name to the others at commit. */
+void sl_job_notify(struct sl_registry *registry, const char *kind);
 
 /* ---- retain.c ---- */
 

@@ -84,6 +84,32 @@ static int expire_denials(struct sl_database *db, struct sl_job *job)
     return err;
 }
 
+/* Webhooks that are delivered, dead or dropped, and their log. Those that wait
+ * stay. */
+static int expire_webhooks(struct sl_database *db, struct sl_job *job)
+{
+    static const struct {
+        enum sl_query query;
+        sl_ns age;
+    } tables[] = {
+        {SL_QUERY_OLD_ATTEMPTS,     30 * SL_DAY},
+        {SL_QUERY_OLD_WEBHOOK_KEYS, 30 * SL_DAY},
+        {SL_QUERY_OLD_DELIVERIES,   30 * SL_DAY},
+        {SL_QUERY_OLD_MESSAGES,     30 * SL_DAY},
+        {SL_QUERY_OLD_DESTINATIONS, SL_DAY     },
+    };
+    int err = 0;
+
+    for (size_t i = 0; i < SL_LEN(tables) && !err; i++) {
+        if (job->now <= tables[i].age)
+            continue;
+        sl_query_bind(db, tables[i].query, "nn", job->now - tables[i].age,
+                      (int64_t)BATCH);
+        err = count(db, tables[i].query, job);
+    }
+    return err;
+}
+
 int sl_retain_run(struct sl_database *db, struct sl_job *job)
 {
     int err = 0;
@@ -97,5 +123,7 @@ int sl_retain_run(struct sl_database *db, struct sl_job *job)
                       (int64_t)BATCH);
         err = count(db, SL_QUERY_OLD_AUDIT, job);
     }
-    return err ? err : expire_denials(db, job);
+    if (!err)
+        err = expire_denials(db, job);
+    return err ? err : expire_webhooks(db, job);
 }

@@ -15,6 +15,7 @@
  * Notifications:
  *     s:SCOPE:ID     a subject, its overrides, credits or block
  *     f:1:NAME       a feature was switched on; 0: off; -: as the policy says
+ *     w::            a webhook was queued
  *     *              everything
  */
 #include <string.h>
@@ -64,7 +65,7 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
     else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS &&
              job->kind != SL_JOB_BLOCKS && job->kind != SL_JOB_EXPORT &&
              job->kind != SL_JOB_REPEAT && job->kind != SL_JOB_DENIALS &&
-             job->kind != SL_JOB_PUT_DENIALS)
+             job->kind != SL_JOB_PUT_DENIALS && job->kind != SL_JOB_WEBHOOK)
         slots[0] |= 1;
 }
 
@@ -210,6 +211,11 @@ static void hear(void *ctx, struct sl_str message)
             on = -1;
         if (r->on_switch)
             r->on_switch(r->ctx, message, on);
+        return;
+    }
+    if (sl_str_eq(kind, SL_STR("w"))) {
+        if (r->on_webhook)
+            r->on_webhook(r->ctx);
         return;
     }
     if (!sl_str_eq(kind, SL_STR("s"))) {

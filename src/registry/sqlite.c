@@ -76,6 +76,7 @@ static const char *const steps[] = {
     TABLES_OF_UNITS,
     TABLES_OF_BLOCKS,
     TABLES_OF_DENIALS,
+    TABLES_OF_WEBHOOKS,
 };
 
 /* ---- errors ---- */

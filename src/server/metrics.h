@@ -177,6 +177,20 @@ struct sl_metrics_subjects {
     uint64_t numbers[SL_SUBJECT_NUMBERS];
 };
 
+/* Webhooks that go out; see sl_attempt_class(). */
+#define SL_ATTEMPT_CLASSES 7
+extern const char *const sl_attempt_words[SL_ATTEMPT_CLASSES];
+struct sl_metrics_webhooks {
+    bool on; /* false: there is no database, and its metrics are left out */
+    uint64_t attempts[SL_ATTEMPT_CLASSES];
+    uint64_t paced;                  /* claims that the pace delayed */
+    uint64_t dead, disabled;         /* by this daemon, since its start */
+    uint64_t sending;                /* claimed by this daemon */
+    uint64_t waiting;                /* in the database */
+    uint64_t dead_now, disabled_now; /* likewise */
+    sl_ns oldest; /* when the oldest that waits was accepted; 0: none */
+};
+
 /* Values that are read when /metrics is requested. */
 struct sl_metrics_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
@@ -195,6 +209,7 @@ struct sl_metrics_now {
     sl_ns now, started_at;
     struct sl_metrics_subjects subjects;
     struct sl_metrics_shared shared;
+    struct sl_metrics_webhooks webhooks;
     const struct sl_active_policy
         *active; /* a reference; NULL: backlogs are not known */
 

@@ -578,7 +578,8 @@ static void store_errors(struct output *out, const struct metric *m)
 
 /* ---- values of struct sl_metrics_now ---- */
 
-#define NOW(field) offsetof(struct sl_metrics_now, field)
+#define NOW(field)     offsetof(struct sl_metrics_now, field)
+#define WEBHOOK(field) offsetof(struct sl_metrics_webhooks, field)
 
 static uint64_t read_now(const struct output *out, const struct metric *m)
 {
@@ -655,6 +656,37 @@ static void jwks_age(struct output *out, const struct metric *m)
 {
     if (out->now->jwks_on && out->now->jwks_age >= 0)
         put_plain_seconds(out, m, (uint64_t)out->now->jwks_age);
+}
+
+const char *const sl_attempt_words[SL_ATTEMPT_CLASSES] = {
+    "success", "error", "redirect", "slow", "timeout", "gone", "unreachable"};
+
+static void webhooks(struct output *out, const struct metric *m)
+{
+    const char *base = (const char *)&out->now->webhooks;
+    uint64_t value;
+
+    memcpy(&value, base + m->which, sizeof(value));
+    if (out->now->webhooks.on)
+        put_plain(out, m, value);
+}
+
+static void webhook_attempts(struct output *out, const struct metric *m)
+{
+    if (out->now->webhooks.on)
+        put_words(out, m, "class", sl_attempt_words,
+                  out->now->webhooks.attempts, SL_ATTEMPT_CLASSES);
+}
+
+static void webhook_oldest(struct output *out, const struct metric *m)
+{
+    sl_ns oldest = out->now->webhooks.oldest;
+
+    if (out->now->webhooks.on)
+        put_plain_seconds(out, m,
+                          oldest > 0 && oldest < out->now->now
+                              ? (uint64_t)(out->now->now - oldest)
+                              : 0);
 }
 
 static void jwks_refreshes(struct output *out, const struct metric *m)

@@ -145,6 +145,7 @@ static void read_numbers(struct sl_daemon *daemon, struct sl_metrics_now *ret)
         .started_at = daemon->started_at,
         .subjects = subjects,
     };
+    sl_webhooks_count(daemon, &ret->webhooks);
     for (unsigned i = 0; i < daemon->worker_count; i++)
         ret->listener_paused += atomic_load(&daemon->workers[i].paused);
     for (unsigned i = 0; i < SL_JWKS_WORDS; i++)
@@ -204,6 +205,11 @@ static int on_feature(void *ctx, struct sl_str name, int on,
     return 0;
 }
 
+static void on_webhooks(void *ctx)
+{
+    sl_webhooks_wake(ctx);
+}
+
 #ifdef SL_VIRTUAL_CLOCK
 static int on_set_clock(void *ctx, sl_ns now)
 {
@@ -213,6 +219,7 @@ static int on_set_clock(void *ctx, sl_ns now)
         return SLUICE_EINVAL;
     sl_clock_set(&daemon->stopped, now);
     sl_wait_timer_now(&daemon->workers[0].waiting, now); /* the only worker */
+    sl_webhooks_wake(daemon);
     return 0;
 }
 
@@ -243,6 +250,7 @@ void sl_admin_ops_open(struct sl_daemon *daemon)
         .audit = on_audit,
         .denials = on_denials,
         .forget_denials = on_forget_denials,
+        .webhooks = on_webhooks,
         .registry = daemon->registry,
         .node = daemon->quota_node.node,
     };

@@ -13,6 +13,7 @@
  *   repeats.c          memory of repeats, shared backlogs
  *   admin_ops.c        callbacks of the admin listener
  *   event_publisher.c  events
+ *   webhooks.c         webhooks that go out
  *
  * Threads. The first worker's loop runs on the main thread: signals, reloads,
  * the admin listener and shutdown. So struct sl_daemon needs no lock. Other
@@ -53,6 +54,7 @@
 struct sl_daemon;
 struct sl_fd_watch;
 struct sl_timer;
+struct sl_webhooks;
 struct sl_worker;
 
 /* What all workers share of a listener. To add a protocol: add it to enum
@@ -292,7 +294,9 @@ struct sl_daemon {
     struct sl_quota_node quota_node; /* if the usage database is shared */
     struct sl_daemon_repeats repeats;
     struct sl_daemon_denials denials;
-    struct sl_history *history; /* for the console */
+    struct sl_history *history;    /* for the console */
+    struct sl_webhooks *webhooks;  /* or NULL: no registry */
+    struct sl_loop *webhooks_loop; /* to wake it, or NULL; see webhooks.c */
     struct sl_engine *engine;
     struct sl_registry *registry;     /* or NULL */
     struct sl_usage_journal *journal; /* or NULL: no registry */
@@ -567,6 +571,29 @@ SL_MUST_USE int sl_denials_find(struct sl_daemon *daemon,
 /* Deletes the records of a name from memory. */
 void sl_denials_forget(struct sl_daemon *daemon, struct sl_str scope,
                        struct sl_str id);
+
+/* ---- webhooks.c ---- */
+
+/* Opened with the loops; closed when the registry has stopped. */
+sl_step_f sl_webhooks_open, sl_webhooks_begin;
+sl_unstep_f sl_webhooks_end, sl_webhooks_close;
+
+/* There may be something to send. Any thread. */
+void sl_webhooks_wake(struct sl_daemon *daemon);
+
+/* Several times a second. */
+void sl_webhooks_poll(struct sl_daemon *daemon);
+void sl_webhooks_count(struct sl_daemon *daemon,
+                       struct sl_metrics_webhooks *ret);
+
+/* Is something being sent? */
+bool sl_webhooks_is_busy(const struct sl_daemon *daemon);
+
+/* Sends {"type":TYPE,"timestamp":...,"data":{"org":ORG,FIRST:A,SECOND:B}} to
+ * the contact endpoints of an organisation. Main thread only. */
+void sl_webhooks_notify(struct sl_daemon *daemon, struct sl_str org,
+                        const char *type, const char *first, struct sl_str a,
+                        const char *second, struct sl_str b);
 
 /* Writes an event: its members, and then its type. Without memory it has its
  * time and type only. On the worker's thread. */

@@ -238,6 +238,7 @@ static void on_timer(void *ctx)
     sl_daemon_store_poll(daemon);
     sl_health_poll(daemon);
     sl_denials_poll(daemon);
+    sl_webhooks_poll(daemon);
     poll_store(daemon);
     poll_table(daemon);
     log_counts(daemon);

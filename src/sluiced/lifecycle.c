@@ -98,6 +98,8 @@ void sl_lifecycle_drained(struct sl_daemon *daemon)
     if (daemon->admin_draining && now < daemon->settle_until &&
         sl_daemon_store_is_busy(daemon))
         return;
+    if (!daemon->admin_draining && !late && sl_webhooks_is_busy(daemon))
+        return;
     if (!daemon->admin_draining) {
         if (late && !all_empty(daemon))
             sl_log(SL_LOG_WARN, "drain timeout: connections closed", "why",

@@ -92,6 +92,7 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
         .forward = s->forward,
         .hosts = s->hosts,
         .usage_page = &daemon->usage_page,
+        .ctx = &daemon->admin,
     };
 
     if (id >= SL_PROTOCOL_ADMIN)

@@ -48,6 +48,12 @@ static void on_switch(void *ctx, struct sl_str name, int on)
 }
 
 /* Runs on the registry's thread. */
+static void on_webhook(void *ctx)
+{
+    sl_webhooks_wake(ctx);
+}
+
+/* Runs on the registry's thread. */
 static void on_contact(void *ctx)
 {
     (void)ctx;
@@ -191,6 +197,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     struct sl_registry_options options = {.path = daemon->settings.registry,
                                           .on_fault = on_fault,
                                           .on_switch = on_switch,
+                                          .on_webhook = on_webhook,
                                           .on_usage = sl_usage_restore,
                                           .on_threshold = sl_usage_replayed,
                                           .on_replayed = on_replayed,

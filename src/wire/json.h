@@ -112,6 +112,11 @@ SL_MUST_USE bool sl_json_item(struct sl_json_reader *reader);
 SL_MUST_USE bool sl_json_member(struct sl_json_reader *reader,
                                 struct sl_str *name);
 
+/* Read any value as it is written: *ret is a slice of the text. `scratch` is
+ * reset. False if it is invalid, or nested deeper than 64; see `why`. */
+SL_MUST_USE bool sl_json_value(struct sl_json_reader *reader,
+                               struct sl_arena *scratch, struct sl_str *ret);
+
 /* Is the rest of the text blank? */
 SL_MUST_USE bool sl_json_end(struct sl_json_reader *reader);
 

@@ -178,6 +178,25 @@ static bool pass(struct sl_json_reader *r)
     }
 }
 
+bool sl_json_value(struct sl_json_reader *r, struct sl_arena *scratch,
+                   struct sl_str *ret)
+{
+    struct sl_arena *arena = r->arena;
+    size_t from;
+    bool good;
+
+    (void)!sl_json_peek(r); /* skips blanks */
+    from = r->at;
+    r->arena = scratch;
+    good = pass(r);
+    r->arena = arena;
+    if (good)
+        *ret = (struct sl_str){r->text.at + from, r->at - from};
+    else if (!r->why)
+        r->why = "the value is malformed or nested too deep";
+    return good;
+}
+
 /* ---- finding ---- */
 
 /* Goes to the member `token` of the object here. */

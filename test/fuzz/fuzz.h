@@ -23,7 +23,7 @@ extern __attribute__((weak)) fuzz_f fuzz_backoff, fuzz_bearer, fuzz_duration,
     fuzz_dynamo, fuzz_envoy, fuzz_flow, fuzz_forwarded, fuzz_http1_diff,
     fuzz_jws, fuzz_key, fuzz_nginx, fuzz_page_token, fuzz_path, fuzz_pb,
     fuzz_policy, fuzz_proxy2, fuzz_rate, fuzz_region, fuzz_script, fuzz_size,
-    fuzz_slots, fuzz_text, fuzz_where, fuzz_yaml, fuzz_zone;
+    fuzz_slots, fuzz_text, fuzz_url, fuzz_where, fuzz_yaml, fuzz_zone;
 extern __attribute__((weak)) fuzz_choice_f fuzz_admin, fuzz_api, fuzz_grpc,
     fuzz_http1, fuzz_journal, fuzz_jwks, fuzz_postgres, fuzz_redis,
     fuzz_repeats, fuzz_resp, fuzz_spring, fuzz_subject, fuzz_usage,

@@ -49,6 +49,7 @@ static const struct target {
     {"spring",     0,       NULL,            fuzz_spring  },
     {"subject",    0,       NULL,            fuzz_subject },
     {"text",       0,       fuzz_text,       NULL         },
+    {"url",        4096,    fuzz_url,        NULL         },
     {"usage",      0,       NULL,            fuzz_usage   },
     {"webhook",    0,       NULL,            fuzz_webhook },
     {"where",      2047,    fuzz_where,      NULL         },

@@ -41,7 +41,11 @@ default: []
 // Operations that this daemon, alone and with this policy, answers with a refusal
 // or a denial.
 const NEVER_GOOD = ["rlconfig", "releaseLeases", "deny", "authPath",
-                    "demoFile", "makeDemoToken"];
+                    "demoFile", "makeDemoToken",
+                    "getWebhookEndpoint", "changeWebhookEndpoint",
+                    "deleteWebhookEndpoint", "rotateWebhookSecret",
+                    "pingWebhookEndpoint", "replayWebhookRange", "getWebhook",
+                    "replayWebhook"];
 
 // What the examples do not show: denials, ended holds, switches, other formats.
 const MORE = [
@@ -172,7 +176,7 @@ class Description {
 // ends in a slash is a prefix.
 function routes() {
     const folder = `${root}src/server/http/`;
-    const row = /\{\s*(NULL|"[A-Z]+"),\s*"(\/[^"]*)",[^{}]*SL_ACCESS_/g;
+    const row = /(?:\{|PROGRAM\()\s*(NULL|"[A-Z]+"),\s*"(\/[^"]*)",[^{}]*?(?:SL_ACCESS_|\))/g;
 
     return readdirSync(folder).filter((name) => name.endsWith(".c"))
         .flatMap((name) =>

@@ -62,6 +62,10 @@ struct sl_admin {
                    struct sl_buf *out);
     void (*forget_denials)(void *ctx, struct sl_str scope, struct sl_str id);
 
+    /* A webhook was queued, or an endpoint changed; NULL: nothing is sent. Any
+     * thread. */
+    void (*webhooks)(void *ctx);
+
     /* Subjects and switches, or NULL. Its answers come on the listener's
      * loop. */
     struct sl_registry *registry;

@@ -542,6 +542,12 @@ static void openapi(struct sl_http_call *call)
 
 /* ---- the paths of the http listener ---- */
 
+/* A row that is too wide for columns. */
+#define PROGRAM(method, path, handle)                                          \
+    {                                                                          \
+        method, path, handle, SL_ACCESS_PROGRAM, 0                             \
+    }
+
 const struct sl_http_path sl_api_paths[] = {
     {"POST", "/v1/check",        run,                  SL_ACCESS_PROGRAM, 0   },
     {"POST", "/v1/explain",      run,                  SL_ACCESS_PROGRAM, 1   },
@@ -564,6 +570,16 @@ const struct sl_http_path sl_api_paths[] = {
     {"POST", "/json",            sl_http_json,         SL_ACCESS_PROGRAM, 0   },
     {"GET",  "/healthcheck",     sl_http_healthcheck,  SL_ACCESS_PUBLIC,  0   },
     {"GET",  "/openapi.json",    openapi,              SL_ACCESS_PUBLIC,  0   },
+    PROGRAM("POST", "/v1/webhooks/endpoints", sl_webhook_endpoint_make),
+    PROGRAM("GET", "/v1/webhooks/endpoints", sl_webhook_endpoint_list),
+    PROGRAM("GET", "/v1/webhooks/endpoints/", sl_webhook_endpoint_get),
+    PROGRAM("PATCH", "/v1/webhooks/endpoints/", sl_webhook_endpoint_change),
+    PROGRAM("DELETE", "/v1/webhooks/endpoints/", sl_webhook_endpoint_drop),
+    PROGRAM("POST", "/v1/webhooks/endpoints/", sl_webhook_endpoint_act),
+    PROGRAM("POST", "/v1/webhooks/messages", sl_webhook_message_put),
+    PROGRAM("GET", "/v1/webhooks/messages/", sl_webhook_message_get),
+    PROGRAM("POST", "/v1/webhooks/messages/", sl_webhook_message_replay),
+    PROGRAM("GET", "/v1/webhooks/attempts", sl_webhook_attempts),
 };
 
 const unsigned sl_api_path_count = SL_LEN(sl_api_paths);

@@ -273,6 +273,40 @@ SL_MUST_USE bool sl_export_cursor_read(struct sl_str text,
 sl_http_f sl_credit_list, sl_credit_give, sl_credit_revoke;
 sl_http_f sl_lease_list, sl_lease_release;
 
+/* ---- webhooks that go out: webhooks.c, webhook_messages.c ---- */
+
+/* A call that waits for a job of webhooks. */
+struct sl_http_webhook {
+    struct sl_http_job *op;
+    struct sl_webhook_job job;
+    char id[SL_WEBHOOK_ID];
+};
+
+/* Returns a new call, or NULL after a refusal. */
+SL_MUST_USE struct sl_http_webhook *
+sl_http_webhook_new(struct sl_http_call *call, enum sl_webhook_op op,
+                    void (*answer)(struct sl_http_job *op));
+
+/* Makes "PREFIX_" and a random id that grows with time. */
+void sl_http_webhook_id(struct sl_http_call *call, const char *prefix,
+                        char out[SL_WEBHOOK_ID]);
+
+/* Wakes the sender. */
+void sl_http_webhook_wake(struct sl_http_call *call);
+
+/* Checks an organisation or an event type. */
+SL_MUST_USE bool sl_http_webhook_name(struct sl_http_call *call,
+                                      const char *member, struct sl_str text,
+                                      size_t most);
+
+/* Queue a message for one endpoint: a test. */
+void sl_http_webhook_ping(struct sl_http_call *call, struct sl_str endpoint);
+
+sl_http_f sl_webhook_endpoint_make, sl_webhook_endpoint_list,
+    sl_webhook_endpoint_get, sl_webhook_endpoint_change,
+    sl_webhook_endpoint_drop, sl_webhook_endpoint_act, sl_webhook_message_put,
+    sl_webhook_message_get, sl_webhook_message_replay, sl_webhook_attempts;
+
 /* ---- the admin listener: admin.c ---- */
 
 #define SL_ADMIN_BODY ((size_t)4 << 10) /* of JSON */
@@ -280,6 +314,12 @@ sl_http_f sl_lease_list, sl_lease_release;
 static inline const struct sl_admin *sl_admin_of(struct sl_http_call *call)
 {
     return call->worker->server->ctx;
+}
+
+/* Returns the registry, or NULL. */
+static inline struct sl_registry *sl_http_registry(struct sl_http_call *call)
+{
+    return sl_admin_of(call) ? sl_admin_of(call)->registry : NULL;
 }
 
 /* Refuse requests of web pages with 403. Returns false after a refusal. */

@@ -62,7 +62,7 @@ struct sl_http_job *sl_http_job_new(struct sl_http_call *call,
 {
     struct sl_http_job *op;
 
-    if (!sl_admin_of(call)->registry) {
+    if (!sl_http_registry(call)) {
         sl_http_refuse(
             call, 501, "NO_REGISTRY",
             "this daemon has no registry (subjects and usage); start it "
@@ -81,7 +81,7 @@ struct sl_http_job *sl_http_job_new(struct sl_http_call *call,
 void sl_http_job_send(struct sl_http_job *op)
 {
     sl_http_suspend(op->call);
-    sl_registry_ask(sl_admin_of(op->call)->registry, &op->job);
+    sl_registry_ask(sl_http_registry(op->call), &op->job);
 }
 
 void sl_http_job_rows(struct sl_http_job *op)

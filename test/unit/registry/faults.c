@@ -159,7 +159,7 @@ int main(void)
     CHECK(n > 5 && n < 500);
 
     CASE("SQLite's nth allocation fails");
-    for (n = 1; n < 20000; n += 1 + n / 60) {
+    for (n = 1; n < 30000; n += 1 + n / 60) {
         snprintf(plan, sizeof(plan), "b%u", n);
         atomic_store(&sqlite_calls, 0);
         atomic_store(&sqlite_nth, n);

@@ -217,7 +217,7 @@ static void test_damage(struct world *w)
 /* Write until the disk is full; how many were acknowledged. */
 static unsigned fill(struct world *w, char (*ids)[32], unsigned most)
 {
-    struct rlimit small = {256 * 1024, RLIM_INFINITY};
+    struct rlimit small = {512 * 1024, RLIM_INFINITY};
     unsigned good = 0;
 
     setrlimit(RLIMIT_FSIZE, &small);

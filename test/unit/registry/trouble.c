@@ -43,7 +43,7 @@ static void test_full(struct world *w)
 
     CASE("a full disk: acknowledged reports are stored");
     signal(SIGXFSZ, SIG_IGN);
-    set_room((rlim_t)256 * 1024);
+    set_room((rlim_t)512 * 1024);
     for (unsigned i = 0; i < REPORTS; i++)
         good += put_key(w, i);
     printf("# %u of %d were acknowledged\n", good, REPORTS);

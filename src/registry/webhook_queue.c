@@ -1,0 +1,391 @@
+/* webhook_queue.c -- claims deliveries for a sender, and records results.
+ *
+ * The invariants are in webhook_db.h.
+ */
+#include <string.h>
+
+#include "core/take.h"
+#include "registry/registry_int.h"
+#include "registry/webhook_db.h"
+
+#define NEVER INT64_MAX
+
+/* ---- when an endpoint has something to claim ---- */
+
+static sl_ns least(sl_ns a, sl_ns b)
+{
+    return a < b ? a : b;
+}
+
+static sl_ns greatest(sl_ns a, sl_ns b)
+{
+    return a > b ? a : b;
+}
+
+/* What is leased of an endpoint. */
+struct leased {
+    int64_t count, firsts; /* deliveries; first attempts among them */
+    sl_ns end;             /* the first end of a lease; 0: none */
+};
+
+static int read_leased(struct sl_database *db, struct sl_str org,
+                       struct sl_str endpoint, sl_ns now, struct leased *ret)
+{
+    int found =
+        sl_query_one(db, SL_QUERY_LEASED_TO_ENDPOINT, "ttn nnn", org, endpoint,
+                     now, &ret->count, &ret->firsts, &ret->end);
+
+    return found < 0 ? found : 0;
+}
+
+/* The first delivery that may be leased while these are: *ret is when, or
+ * NEVER. (3) */
+static int find_due(struct sl_database *db, struct sl_str endpoint, sl_ns now,
+                    const struct leased *leased, sl_ns *ret)
+{
+    int64_t tries = 0;
+    int found;
+
+    *ret = NEVER;
+    if (leased->count >= SL_WEBHOOK_LEASED)
+        return 0;
+    found = sl_query_one(db, SL_QUERY_FIRST_WAITING, "tn nn", endpoint, now,
+                         ret, &tries);
+    if (found == 1 && tries == 0 && leased->firsts > 0) {
+        *ret = NEVER;
+        found =
+            sl_query_one(db, SL_QUERY_FIRST_RETRY, "tn n", endpoint, now, ret);
+    }
+    return found < 0 ? found : 0;
+}
+
+int sl_webhook_schedule(struct sl_database *db, struct sl_str org,
+                        struct sl_str endpoint, sl_ns now)
+{
+    struct leased leased = {0};
+    sl_ns due = NEVER, next = NEVER;
+    int err = read_leased(db, org, endpoint, now, &leased);
+
+    if (!err)
+        err = find_due(db, endpoint, now, &leased, &due);
+    if (err)
+        return err;
+    if (leased.count > 0)
+        next = leased.end; /* if its sender has died */
+    /* The later of `due` and not_before is set by WAKE_ENDPOINT. */
+    err = sl_query_run(db, SL_QUERY_SET_NEXT, "tn", endpoint, next);
+    return err || due == NEVER
+               ? err
+               : sl_query_run(db, SL_QUERY_WAKE_ENDPOINT, "tn", endpoint, due);
+}
+
+/* ---- claims ---- */
+
+struct lane {
+    struct sl_str id, org, url, secret, old_secret;
+    int64_t old_until;
+};
+
+struct claim {
+    struct sl_database *db;
+    struct sl_job *job;
+    struct sl_webhook_job *w;
+    struct sl_writer out;
+    struct lane *lanes;
+    unsigned lane_count;
+};
+
+/* Locks the endpoints that have something to send, and copies them. */
+static int find_lanes(struct claim *c)
+{
+    const enum sl_query q = SL_QUERY_CLAIM_ENDPOINTS;
+    unsigned most = c->w->endpoints;
+    int found = 0;
+
+    c->lanes = sl_arena_take(&c->db->arena, most * sizeof(*c->lanes));
+    if (!c->lanes)
+        return sl_diag_error(&c->db->diag, SLUICE_ENOMEM, "out of memory");
+    sl_query_bind(c->db, q, "ni", c->job->now, most);
+    while (c->lane_count < most) {
+        struct lane *l = &c->lanes[c->lane_count];
+
+        found =
+            sl_query_next(c->db, q, &c->db->arena, "tttttn", &l->id, &l->org,
+                          &l->url, &l->secret, &l->old_secret, &l->old_until);
+        if (found != 1)
+            break;
+        c->lane_count++;
+    }
+    sl_query_reset(c->db, q);
+    return found < 0 ? found : 0;
+}
+
+/* The pace of a destination: its cell, while a claim takes from it. */
+struct pace {
+    struct sl_cell cell;
+    bool is_read, changed;
+    sl_ns retry_in; /* > 0: it is exhausted */
+};
+
+/* (5) */
+static int take_pace(struct claim *c, const struct lane *lane,
+                     struct pace *pace, bool *ret_allowed)
+{
+    struct sl_take_result t;
+    int64_t w0 = 0, w1 = 0;
+    int found;
+
+    *ret_allowed = true;
+    if (c->w->unlimited)
+        return 0;
+    if (!pace->is_read) {
+        found = sl_query_one(c->db, SL_QUERY_DESTINATION, "tn nn", lane->url,
+                             c->job->now, &w0, &w1);
+        if (found < 0)
+            return found;
+        pace->cell = sl_cell_of((uint64_t)w0, (uint64_t)w1);
+        pace->is_read = true;
+    }
+    t = sl_take(&c->w->limit, pace->cell, 1, c->job->now);
+    *ret_allowed = t.answer.outcome == SL_ALLOW && t.answer.wait <= 0;
+    if (*ret_allowed) {
+        pace->cell = t.next;
+        pace->changed = true;
+    } else {
+        pace->retry_in = greatest(t.answer.retry_in, 1);
+    }
+    return 0;
+}
+
+static void write_claimed(struct claim *c, const struct lane *lane,
+                          struct sl_webhook_claimed *row,
+                          const struct sl_str texts[SL_CLAIMED_ENDPOINT])
+{
+    bool has_old = lane->old_until > c->job->now;
+    const struct sl_str all[SL_CLAIMED_TEXTS] = {
+        texts[SL_CLAIMED_MESSAGE],
+        texts[SL_CLAIMED_TYPE],
+        texts[SL_CLAIMED_PAYLOAD],
+        lane->id,
+        lane->org,
+        lane->url,
+        lane->secret,
+        has_old ? lane->old_secret : SL_STR(""),
+    };
+
+    for (unsigned i = 0; i < SL_CLAIMED_TEXTS; i++)
+        row->lens[i] = all[i].len;
+    sl_writer_add(&c->out, (struct sl_str){(const char *)row, sizeof(*row)});
+    for (unsigned i = 0; i < SL_CLAIMED_TEXTS; i++)
+        sl_writer_add(&c->out, all[i]);
+    c->w->claimed++;
+}
+
+/* Leases what is due of one endpoint, at most `room`. A first attempt is not
+ * leased while others are (3). */
+static int lease_due(struct claim *c, const struct lane *lane, int64_t room,
+                     bool has_first, struct pace *pace)
+{
+    const enum sl_query q = SL_QUERY_DUE;
+    struct sl_webhook_claimed row = {0};
+    struct sl_str texts[SL_CLAIMED_ENDPOINT];
+    bool allowed = true;
+    int found = 0, err = 0;
+
+    sl_query_bind(c->db, q, "tnn", lane->id, c->job->now,
+                  (int64_t)2 * SL_WEBHOOK_LEASED);
+    while (!err && allowed && room > 0 && c->job->text.len < c->w->bytes &&
+           (found = sl_query_next(
+                c->db, q, NULL, "ccncttt", &row.number, &row.tries, &row.at,
+                &row.held, &texts[SL_CLAIMED_MESSAGE], &texts[SL_CLAIMED_TYPE],
+                &texts[SL_CLAIMED_PAYLOAD])) == 1) {
+        if (row.tries == 0 && has_first)
+            continue;
+        err = take_pace(c, lane, pace, &allowed);
+        if (err || !allowed)
+            break;
+        err = sl_query_run(c->db, SL_QUERY_LEASE_DELIVERY, "cn", row.number,
+                           c->job->now + c->w->lease);
+        write_claimed(c, lane, &row, texts);
+        room--;
+    }
+    sl_query_reset(c->db, q);
+    if (!err && found < 0)
+        err = found;
+    return err ? err : c->out.err;
+}
+
+static int end_pace(struct claim *c, const struct lane *lane,
+                    const struct pace *pace)
+{
+    int err = 0;
+
+    if (pace->changed)
+        err = sl_query_run(c->db, SL_QUERY_PUT_DESTINATION, "tnn", lane->url,
+                           (int64_t)pace->cell.w[0], (int64_t)pace->cell.w[1]);
+    if (!err && pace->retry_in > 0) {
+        c->w->paced++;
+        err = sl_query_run(c->db, SL_QUERY_SET_NOT_BEFORE, "tn", lane->id,
+                           c->job->now + pace->retry_in);
+    }
+    return err;
+}
+
+static int claim_lane(struct claim *c, const struct lane *lane)
+{
+    struct leased leased = {0};
+    struct pace pace = {.is_read = false};
+    int64_t of_org = 0, room;
+    sl_ns end = 0;
+    int found,
+        err = read_leased(c->db, lane->org, lane->id, c->job->now, &leased);
+
+    if (err)
+        return err;
+    found = sl_query_one(c->db, SL_QUERY_LEASED_TO_ORG, "tn nn", lane->org,
+                         c->job->now, &of_org, &end);
+    if (found < 0)
+        return found;
+    room = least(SL_WEBHOOK_LEASED - leased.count,
+                 SL_WEBHOOK_LEASED_ORG - of_org); /* (4) */
+    if (of_org >= SL_WEBHOOK_LEASED_ORG) /* a result of the org wakes it */
+        return sl_query_run(c->db, SL_QUERY_SET_NEXT, "tn", lane->id,
+                            least(end, c->job->now + SL_S));
+    err = lease_due(c, lane, room, leased.firsts > 0, &pace);
+    if (!err)
+        err = end_pace(c, lane, &pace);
+    return err ? err
+               : sl_webhook_schedule(c->db, lane->org, lane->id, c->job->now);
+}
+
+int sl_webhook_claim(struct sl_database *db, struct sl_job *job)
+{
+    struct claim c = {
+        .db = db, .job = job, .w = job->webhook, .out = {.out = &job->text}};
+    int found, err;
+
+    c.w->claimed = c.w->paced = 0;
+    c.w->next = NEVER;
+    err = find_lanes(&c);
+    for (unsigned i = 0; i < c.lane_count && !err; i++)
+        if (job->text.len < c.w->bytes)
+            err = claim_lane(&c, &c.lanes[i]);
+    if (err)
+        return err;
+    found = sl_query_one(db, SL_QUERY_NEXT_CLAIM, " w", &c.w->next);
+    if (found == 0 || c.w->next == SL_NS_NONE)
+        c.w->next = NEVER;
+    return found < 0 ? found : 0;
+}
+
+/* ---- results ---- */
+
+static int put_attempt(struct sl_database *db,
+                       const struct sl_webhook_result *r)
+{
+    struct sl_str answer = r->answer;
+
+    if (answer.len > SL_WEBHOOK_KEPT)
+        answer.len = SL_WEBHOOK_KEPT;
+    return sl_query_run(db, SL_QUERY_PUT_ATTEMPT, "tttniinttnw", r->message,
+                        r->endpoint, r->org, r->at, (int)r->tries,
+                        r->attempt.status, r->took, r->error, answer,
+                        (int64_t)r->retry.result,
+                        r->retry.result == SL_ATTEMPT_RETRY
+                            ? r->at + r->took + r->retry.retry_in
+                            : SL_NS_NONE);
+}
+
+static int put_result(struct sl_database *db, struct sl_webhook_result *r,
+                      sl_ns now)
+{
+    sl_ns due =
+        r->retry.result == SL_ATTEMPT_RETRY ? now + r->retry.retry_in : now;
+    struct sl_str id;
+    int found, err = put_attempt(db, r);
+
+    if (!err)
+        err = sl_query_run(db, SL_QUERY_END_DELIVERY, "ciin", r->number,
+                           r->retry.result == SL_ATTEMPT_RETRY  ? 0
+                           : r->retry.result == SL_ATTEMPT_DEAD ? 2
+                                                                : 1,
+                           (int)r->tries + 1, due);
+    if (!err)
+        err = sl_query_run(db, SL_QUERY_PUT_FAILURES, "tin", r->endpoint,
+                           (int)r->retry.failures,
+                           r->retry.slow > 0 ? now + r->retry.slow : 0);
+    if (err || !r->retry.disable)
+        return err;
+    found = sl_query_one(db, SL_QUERY_DISABLE_ENDPOINT, "ttn t", r->endpoint,
+                         sl_str_c(r->retry.disable), now, &id);
+    r->disabled = found == 1;
+    return found < 0 ? found : 0;
+}
+
+/* The counts of the rows decide, not those of the sender: several senders may
+ * have deliveries of an endpoint. A result that comes too late, when another
+ * sender has the delivery, is logged; it ends the delivery if it is a success.
+ */
+static int record_one(struct sl_database *db, struct sl_webhook_result *r,
+                      sl_ns now)
+{
+    int64_t state = 0, tries = 0, failures = 0;
+    int found = sl_query_one(db, SL_QUERY_DELIVERY, "c nnn", r->number, &state,
+                             &tries, &failures);
+
+    r->disabled = false;
+    if (found < 0)
+        return found;
+    if (r->returned)
+        return sl_query_run(db, SL_QUERY_RETURN_DELIVERY, "cn", r->number,
+                            r->not_before);
+    if (r->held && sl_query_run(db, SL_QUERY_RELEASE_MESSAGE, "t", r->message))
+        return SLUICE_ESTORE;
+    r->attempt.before = r->tries;
+    r->attempt.failures = (unsigned)failures;
+    sl_retry_judge(&r->attempt, &r->retry);
+    r->known =
+        found == 1 && state == 0 &&
+        (tries == (int64_t)r->tries || r->retry.result == SL_ATTEMPT_DELIVERED);
+    if (!r->known)
+        return put_attempt(db, r);
+    return put_result(db, r, now);
+}
+
+int sl_webhook_record(struct sl_database *db, struct sl_job *job)
+{
+    struct sl_webhook_job *w = job->webhook;
+    int err = 0;
+
+    for (unsigned i = 0; i < w->count && !err; i++) {
+        struct sl_webhook_result *r = &w->results[i];
+
+        err = record_one(db, r, job->now);
+        if (!err)
+            err = sl_webhook_schedule(db, r->org, r->endpoint, job->now);
+    }
+    return err;
+}
+
+/* ---- counts ---- */
+
+int sl_webhook_count(struct sl_database *db, struct sl_webhook_counts *ret)
+{
+    int64_t waiting = 0, dead = 0, disabled = 0;
+    sl_ns oldest = 0;
+    int found = sl_query_one(db, SL_QUERY_COUNT_DELIVERIES, "i n", 0, &waiting);
+
+    if (found >= 0)
+        found = sl_query_one(db, SL_QUERY_COUNT_DELIVERIES, "i n", 2, &dead);
+    if (found >= 0)
+        found = sl_query_one(db, SL_QUERY_COUNT_DISABLED, " n", &disabled);
+    if (found >= 0)
+        found = sl_query_one(db, SL_QUERY_OLDEST_DELIVERY, " n", &oldest);
+    if (found < 0)
+        return found;
+    *ret = (struct sl_webhook_counts){.waiting = (uint64_t)waiting,
+                                      .dead = (uint64_t)dead,
+                                      .disabled = (uint64_t)disabled,
+                                      .oldest = oldest};
+    return 0;
+}

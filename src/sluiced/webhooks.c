@@ -1,0 +1,784 @@
+/* webhooks.c -- sends webhooks: claims deliveries, sends them, records results.
+ *
+ * All of it runs on the first worker's loop. The queue is in the database
+ * (registry/webhook_db.h); memory has only what is being sent.
+ *
+ *     wake, timer --> CLAIM --> start() --> on_answer() --> RECORD --> wake
+ *                                 |
+ *                                 +--> the next first attempt of the endpoint
+ *
+ * First attempts of an endpoint are sent one after the other, in the order of
+ * the messages; retries beside them. When an endpoint becomes slow, or the
+ * lease is nearly over, what was not sent yet is returned to the queue.
+ *
+ * There is one CLAIM and one RECORD at a time; results that come meanwhile are
+ * recorded together. A RECORD that fails is tried again until it succeeds: the
+ * registry knows whether a lost COMMIT was done.
+ *
+ * The time of the next claim is exact: it is when a delivery is due or the pace
+ * of its destination allows it. A look now and then finds what a notification
+ * of another process has missed.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/random.h>
+
+#include "engine/check.h"
+#include "net/http_fetch.h"
+#include "sluiced/daemon.h"
+#include "webhook/sign.h"
+#include "webhook/url_guard.h"
+#include "wire/json.h"
+
+#define TIMEOUT (15 * SL_S)
+#define CONNECT (5 * SL_S)
+#define LEASE   (60 * SL_S)
+#define START_MOST                                                             \
+    (30 * SL_S)         /* after the claim; LEASE - TIMEOUT, and less          \
+                         */
+#define HELD_MOST   512 /* deliveries in memory */
+#define LANES_MOST  64  /* endpoints of one claim */
+#define BATCH       64  /* results of one RECORD */
+#define CLAIM_BYTES ((size_t)4 << 20)
+#define LOOK        (5 * SL_S)    /* for what was missed */
+#define AGAIN       (250 * SL_MS) /* after an error of the database */
+#define COUNT_EACH  (10 * SL_S)
+
+enum stage { WAITING, CHECKING, SENDING, DONE };
+
+struct delivery {
+    TAILQ_ENTRY(delivery) all;
+    struct sl_webhooks *s;
+    struct sl_webhook_claimed row;
+    struct sl_str texts[SL_CLAIMED_TEXTS]; /* behind the struct; each ends in
+                                            * NUL */
+    enum stage stage;
+    struct delivery *after; /* the next first attempt of the endpoint */
+    sl_ns claimed;          /* monotonic */
+    sl_ns began, mono;      /* when it was sent */
+    struct sl_http_fetch fetch;
+    struct sl_buf signature;
+    char id[SL_WEBHOOK_ID + 16], timestamp[48];
+    const char *headers[5];
+    struct sl_check *check;    /* of a held message, or NULL */
+    struct sl_request request; /* for it */
+    struct sl_webhook_result result;
+    size_t size; /* of its memory */
+};
+
+struct sl_webhooks {
+    struct sl_daemon *daemon;
+    struct sl_loop *loop;
+    struct sl_http_fetcher *fetcher;
+    struct sl_timer *timer;
+    TAILQ_HEAD(, delivery) held;
+    unsigned held_count;
+    bool closed;
+
+    struct sl_job claim_job;
+    struct sl_webhook_job claim;
+    bool claiming, claim_again;
+
+    struct sl_job record_job;
+    struct sl_webhook_job record;
+    struct sl_webhook_result results[BATCH];
+    struct delivery *recorded[BATCH];
+    bool recording, failed; /* failed: the last RECORD, to be sent again */
+
+    struct sl_job count_job;
+    struct sl_webhook_job count;
+    bool counting;
+    sl_ns counted; /* monotonic */
+    struct sl_metrics_webhooks numbers;
+};
+
+static void claim(struct sl_webhooks *s);
+static void record(struct sl_webhooks *s);
+static void start(struct delivery *d);
+
+static bool is_draining(const struct sl_webhooks *s)
+{
+    return s->closed || s->daemon->draining;
+}
+
+static void send_job(struct sl_webhooks *s, struct sl_job *job,
+                     struct sl_webhook_job *w, void (*done)(struct sl_job *job))
+{
+    uint64_t uncertain = job->uncertain_txn;
+
+    sl_job_init(job, SL_JOB_WEBHOOK, &sl_alloc_libc);
+    job->uncertain_txn = uncertain;
+    job->loop = s->loop;
+    job->now = sl_loop_now(s->loop);
+    job->done = done;
+    job->ctx = s;
+    job->webhook = w;
+    sl_registry_ask(s->daemon->registry, job);
+}
+
+/* ---- one delivery ---- */
+
+static void free_delivery(struct delivery *d)
+{
+    struct sl_webhooks *s = d->s;
+
+    TAILQ_REMOVE(&s->held, d, all);
+    s->held_count--;
+    if (d->fetch.body.alloc) /* it does not run any more */
+        sl_buf_done(&d->fetch.body);
+    sl_buf_done(&d->signature);
+    if (d->check) {
+        sl_check_done(d->check);
+        sl_alloc_free(&sl_alloc_libc, d->check, sizeof(*d->check));
+    }
+    sl_alloc_free(&sl_alloc_libc, d, d->size);
+}
+
+/* The result is complete: the next of its endpoint may be sent. */
+static void finish(struct delivery *d)
+{
+    struct delivery *next = d->after;
+    const struct sl_attempt *a = &d->result.attempt;
+    bool slow = a->timed_out || a->status == 429 || a->status == 502 ||
+                a->status == 504 || a->status == 410;
+
+    d->stage = DONE;
+    d->after = NULL;
+    d->result.number = d->row.number;
+    d->result.tries = (unsigned)d->row.tries;
+    d->result.message = d->texts[SL_CLAIMED_MESSAGE];
+    d->result.endpoint = d->texts[SL_CLAIMED_ENDPOINT];
+    d->result.org = d->texts[SL_CLAIMED_ORG];
+    if (next && slow && !d->result.returned) {
+        next->result.returned = true;
+        finish(next);
+    } else if (next) {
+        start(next);
+    }
+    record(d->s);
+}
+
+/* Returns it to the queue. */
+static void give_up(struct delivery *d, sl_ns not_before)
+{
+    d->result.returned = true;
+    d->result.not_before = not_before;
+    finish(d);
+}
+
+static void count(struct sl_webhooks *s, const struct sl_attempt *attempt)
+{
+    const char *class = sl_attempt_class(attempt);
+
+    for (unsigned i = 0; i < SL_ATTEMPT_CLASSES; i++)
+        s->numbers.attempts[i] += strcmp(class, sl_attempt_words[i]) == 0;
+}
+
+static void on_answer(struct sl_http_fetch *fetch)
+{
+    struct delivery *d = fetch->ctx;
+    struct sl_webhook_result *r = &d->result;
+    sl_ns now = sl_loop_now(d->s->loop);
+
+    r->at = d->began;
+    r->took = sl_loop_mono(d->s->loop) - d->mono;
+    r->attempt = (struct sl_attempt){
+        .status = fetch->result == SL_HTTP_FETCH_GOOD ? fetch->status : 0,
+        .timed_out = fetch->timed_out,
+        .retry_after = sl_retry_after_read(sl_str_c(fetch->retry_after), now),
+    };
+    (void)!getrandom(&r->attempt.random, sizeof(r->attempt.random), 0);
+    r->answer = sl_buf_str(&fetch->body);
+    r->error = sl_str_c(fetch->why);
+    count(d->s, &r->attempt);
+    finish(d);
+}
+
+/* The address of a connection, by the policy that is active now. */
+static bool guard(struct sl_http_fetch *fetch, const struct sl_ip *ip,
+                  unsigned port, char *why, size_t size)
+{
+    const struct delivery *d = fetch->ctx;
+    const struct sl_webhooks_conf *conf =
+        &d->s->daemon->policy_source.policy->webhooks;
+    struct sl_url_rules rules = {.allow = conf->allow,
+                                 .allow_count = conf->allow_count,
+                                 .ports = conf->ports,
+                                 .port_count = conf->port_count,
+                                 .insecure = conf->insecure};
+    struct sl_diag diag = {0};
+
+    if (!sl_url_guard_address(ip, port, &rules, &diag))
+        return true;
+    snprintf(why, size, "%s", diag.sentence);
+    return false;
+}
+
+static int sign(struct delivery *d)
+{
+    struct sl_str secrets[2] = {d->texts[SL_CLAIMED_SECRET],
+                                d->texts[SL_CLAIMED_OLD_SECRET]};
+    char seconds[24];
+    struct sl_webhook message = {
+        .id = d->texts[SL_CLAIMED_MESSAGE],
+        .timestamp = {seconds, 0},
+        .body = d->texts[SL_CLAIMED_PAYLOAD]
+    };
+    int err;
+
+    message.timestamp.len =
+        (size_t)snprintf(seconds, sizeof(seconds), "%" PRId64, d->began / SL_S);
+    snprintf(d->id, sizeof(d->id), "webhook-id: %s",
+             d->texts[SL_CLAIMED_MESSAGE].at);
+    snprintf(d->timestamp, sizeof(d->timestamp), "webhook-timestamp: %s",
+             seconds);
+    sl_buf_clear(&d->signature);
+    err = sl_buf_add(&d->signature, SL_STR("webhook-signature: "));
+    if (!err)
+        err = sl_webhook_signatures(&message, secrets,
+                                    secrets[1].len > 0 ? 2 : 1, &d->signature);
+    return err ? err : sl_buf_add(&d->signature, (struct sl_str){"", 1});
+}
+
+static void send_it(struct delivery *d)
+{
+    struct sl_webhooks *s = d->s;
+
+    d->stage = SENDING;
+    d->began = sl_loop_now(s->loop);
+    d->mono = sl_loop_mono(s->loop);
+    if (sign(d)) {
+        give_up(d, d->began + SL_S);
+        return;
+    }
+    d->headers[0] = "content-type: application/json";
+    d->headers[1] = d->id;
+    d->headers[2] = d->timestamp;
+    d->headers[3] = d->signature.bytes;
+    d->fetch = (struct sl_http_fetch){
+        .url = d->texts[SL_CLAIMED_URL].at,
+        .headers = d->headers,
+        .send = d->texts[SL_CLAIMED_PAYLOAD],
+        .most = SL_WEBHOOK_ANSWER,
+        .timeout = TIMEOUT,
+        .connect_timeout = CONNECT,
+        .any_status = true,
+        .guard = guard,
+        .done = on_answer,
+        .ctx = d,
+    };
+    if (sl_http_fetch_begin(s->fetcher, &d->fetch))
+        give_up(d, d->began + SL_S);
+}
+
+/* ---- messages beyond the quota: it counts them when they are sent ---- */
+
+static void on_quota(struct sl_check *check)
+{
+    struct delivery *d = check->ctx;
+    sl_ns now = sl_loop_now(d->s->loop), retry_in = SL_MIN;
+
+    if (d->s->closed)
+        return;
+    if (!check->err && check->decision.allowed) {
+        d->result.held = true;
+        send_it(d);
+        return;
+    }
+    if (!check->err && sl_decision_retry_in(&check->decision) > 0)
+        retry_in = sl_decision_retry_in(&check->decision);
+    give_up(d, now + retry_in);
+}
+
+static void take_quota(struct delivery *d, const struct sl_rule *rule)
+{
+    struct sl_worker *worker = &d->s->daemon->workers[0];
+
+    d->check = sl_alloc_new(&sl_alloc_libc, sizeof(*d->check));
+    if (!d->check) {
+        give_up(d, sl_loop_now(d->s->loop) + SL_S);
+        return;
+    }
+    memset(d->check, 0, sizeof(*d->check));
+    sl_check_init(d->check, d->s->daemon->engine, &worker->engine_ctx,
+                  &sl_alloc_libc);
+    d->check->done = on_quota;
+    d->check->ctx = d;
+    d->request = (struct sl_request){.limit = rule->name,
+                                     .keys = &d->texts[SL_CLAIMED_ORG],
+                                     .key_count = 1,
+                                     .org = d->texts[SL_CLAIMED_ORG],
+                                     .has_cost = true,
+                                     .cost = 1,
+                                     .trusted = true,
+                                     .wait = SL_NS_NONE,
+                                     .now = sl_loop_now(d->s->loop)};
+    d->stage = CHECKING;
+    sl_check_start(d->check, &d->request, 1, true);
+}
+
+static void start(struct delivery *d)
+{
+    struct sl_webhooks *s = d->s;
+    const struct sl_rule *rule =
+        s->daemon->policy_source.policy->webhooks.quota_rule;
+
+    if (is_draining(s) || sl_loop_mono(s->loop) - d->claimed > START_MOST)
+        give_up(d, 0);
+    else if (d->row.held && rule)
+        take_quota(d, rule);
+    else
+        send_it(d);
+}
+
+/* ---- claims ---- */
+
+/* Copies a row of a claim. Returns NULL without memory: its lease ends. */
+static struct delivery *read_row(struct sl_webhooks *s, const char **at)
+{
+    struct sl_webhook_claimed row;
+    size_t size = sizeof(struct delivery);
+    struct delivery *d;
+    char *text;
+
+    memcpy(&row, *at, sizeof(row));
+    *at += sizeof(row);
+    for (unsigned i = 0; i < SL_CLAIMED_TEXTS; i++)
+        size += row.lens[i] + 1;
+    d = sl_alloc_new(&sl_alloc_libc, size);
+    if (d) {
+        memset(d, 0, sizeof(*d));
+        *d = (struct delivery){.s = s, .row = row, .size = size};
+        d->claimed = sl_loop_mono(s->loop);
+        sl_buf_init(&d->signature, 1024, &sl_alloc_libc);
+        TAILQ_INSERT_TAIL(&s->held, d, all);
+        s->held_count++;
+    }
+    text = (char *)(d + 1);
+    for (unsigned i = 0; i < SL_CLAIMED_TEXTS; i++, *at += row.lens[i - 1]) {
+        if (!d)
+            continue;
+        memcpy(text, *at, row.lens[i]);
+        text[row.lens[i]] = '\0';
+        d->texts[i] = (struct sl_str){text, row.lens[i]};
+        text += row.lens[i] + 1;
+    }
+    return d;
+}
+
+/* First attempts of an endpoint come one after the other. */
+static void start_claimed(struct sl_webhooks *s)
+{
+    struct sl_str rows = sl_buf_str(&s->claim_job.text);
+    const char *at = rows.at, *end = rows.at + rows.len;
+    struct delivery *last = NULL, *d, *next;
+
+    while (at < end) {
+        d = read_row(s, &at);
+        if (!d || d->row.tries > 0)
+            continue;
+        if (last && sl_str_eq(last->texts[SL_CLAIMED_ENDPOINT],
+                              d->texts[SL_CLAIMED_ENDPOINT]))
+            last->after = d;
+        last = d;
+    }
+    for (d = TAILQ_FIRST(&s->held); d; d = next) {
+        bool is_first = d->stage == WAITING;
+        struct delivery *other;
+
+        next = TAILQ_NEXT(d, all);
+        TAILQ_FOREACH(other, &s->held, all)
+        is_first = is_first && other->after != d;
+        if (is_first)
+            start(d);
+    }
+}
+
+static void wait_until(struct sl_webhooks *s, sl_ns next)
+{
+    sl_ns now = sl_loop_now(s->loop);
+    sl_ns wait = next > now ? next - now : 0;
+
+    /* A virtual clock wakes us when it moves. */
+    if (wait > LOOK || (s->daemon->settings.virtual_clock && wait > 0))
+        wait = LOOK;
+    sl_timer_start(s->timer, wait);
+}
+
+static void on_claimed(struct sl_job *job)
+{
+    struct sl_webhooks *s = job->ctx;
+    bool full = s->claim.claimed > 0;
+
+    s->claiming = false;
+    if (s->closed) {
+        sl_job_clear(job);
+        return;
+    }
+    if (job->err) {
+        sl_timer_start(s->timer, AGAIN);
+    } else {
+        s->numbers.paced += s->claim.paced;
+        start_claimed(s);
+        wait_until(s, s->claim.next);
+    }
+    sl_job_clear(job);
+    if (s->claim_again || (full && s->claim.next <= sl_loop_now(s->loop)))
+        claim(s);
+}
+
+static void claim(struct sl_webhooks *s)
+{
+    const struct sl_webhooks_conf *conf =
+        &s->daemon->policy_source.policy->webhooks;
+    unsigned room = s->held_count < HELD_MOST
+                        ? (HELD_MOST - s->held_count) / SL_WEBHOOK_LEASED
+                        : 0;
+
+    if (is_draining(s))
+        return;
+    s->claim_again = s->claiming;
+    if (s->claiming || room == 0) /* a result claims again */
+        return;
+    s->claiming = true;
+    s->claim = (struct sl_webhook_job){
+        .op = SL_WEBHOOK_CLAIM,
+        .limit = conf->pace,
+        .unlimited = conf->unlimited,
+        .lease = LEASE,
+        .endpoints = room < LANES_MOST ? room : LANES_MOST,
+        .bytes = CLAIM_BYTES,
+    };
+    send_job(s, &s->claim_job, &s->claim, on_claimed);
+}
+
+/* ---- results ---- */
+
+static void tell(struct sl_webhooks *s, const struct sl_webhook_result *r)
+{
+    char org[128], endpoint[SL_WEBHOOK_ID], message[SL_WEBHOOK_ID];
+
+    snprintf(org, sizeof(org), "%.*s", SL_STR_ARG(r->org));
+    snprintf(endpoint, sizeof(endpoint), "%.*s", SL_STR_ARG(r->endpoint));
+    snprintf(message, sizeof(message), "%.*s", SL_STR_ARG(r->message));
+    if (r->disabled)
+        sl_log(SL_LOG_WARN, "webhook endpoint disabled", "org", org, "endpoint",
+               endpoint, "why", r->retry.disable, NULL);
+    if (r->known && r->retry.result == SL_ATTEMPT_DEAD)
+        sl_log(SL_LOG_WARN, "webhook dead", "org", org, "endpoint", endpoint,
+               "message", message, "why", "all attempts failed", NULL);
+    if (r->disabled)
+        sl_webhooks_notify(s->daemon, r->org, "webhook.endpoint_disabled",
+                           "endpoint", r->endpoint, "reason",
+                           sl_str_c(r->retry.disable));
+    if (r->known && r->retry.result == SL_ATTEMPT_DEAD)
+        sl_webhooks_notify(s->daemon, r->org, "webhook.message_dead",
+                           "endpoint", r->endpoint, "message", r->message);
+}
+
+static void on_recorded(struct sl_job *job)
+{
+    struct sl_webhooks *s = job->ctx;
+    unsigned count = s->record.count;
+
+    s->recording = false;
+    if (job->err && !s->closed) {
+        s->failed = true;
+        sl_timer_start(s->timer, AGAIN);
+        sl_job_clear(job);
+        return;
+    }
+    s->failed = false;
+    job->uncertain_txn = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const struct sl_webhook_result *r = &s->results[i];
+
+        if (!job->err && !r->returned && !s->closed)
+            tell(s, r);
+        s->numbers.disabled += r->disabled;
+        s->numbers.dead +=
+            r->known && !r->returned && r->retry.result == SL_ATTEMPT_DEAD;
+        free_delivery(s->recorded[i]);
+    }
+    sl_job_clear(job);
+    record(s);
+    claim(s);
+}
+
+static void record(struct sl_webhooks *s)
+{
+    struct delivery *d;
+    unsigned count = 0;
+
+    if (s->recording)
+        return;
+    if (!s->failed) {
+        TAILQ_FOREACH(d, &s->held, all)
+        {
+            if (d->stage != DONE || count == BATCH)
+                continue;
+            s->results[count] = d->result;
+            s->recorded[count++] = d;
+        }
+        if (count == 0)
+            return;
+        s->record = (struct sl_webhook_job){
+            .op = SL_WEBHOOK_RECORD, .results = s->results, .count = count};
+        s->record_job.uncertain_txn = 0;
+    }
+    s->recording = true;
+    send_job(s, &s->record_job, &s->record, on_recorded);
+}
+
+/* ---- waking ---- */
+
+static void on_timer(void *ctx)
+{
+    struct sl_webhooks *s = ctx;
+
+    if (s->failed)
+        record(s);
+    claim(s);
+    sl_timer_start(s->timer, LOOK);
+}
+
+static void on_wake(void *ctx)
+{
+    struct sl_webhooks *s = ((struct sl_daemon *)ctx)->webhooks;
+
+    if (s && s->timer)
+        claim(s);
+}
+
+/* Threads of the registry wake us, also while loops are opened and closed. */
+static pthread_mutex_t wake_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void set_wake_loop(struct sl_daemon *daemon, struct sl_loop *loop)
+{
+    pthread_mutex_lock(&wake_lock);
+    daemon->webhooks_loop = loop;
+    pthread_mutex_unlock(&wake_lock);
+}
+
+void sl_webhooks_wake(struct sl_daemon *daemon)
+{
+    pthread_mutex_lock(&wake_lock);
+    if (daemon->webhooks_loop) /* without memory the timer looks soon */
+        (void)!sl_loop_post(daemon->webhooks_loop, on_wake, daemon);
+    pthread_mutex_unlock(&wake_lock);
+}
+
+/* ---- numbers ---- */
+
+static void on_counted(struct sl_job *job)
+{
+    struct sl_webhooks *s = job->ctx;
+
+    s->counting = false;
+    if (!job->err) {
+        s->numbers.waiting = s->count.counts.waiting;
+        s->numbers.dead_now = s->count.counts.dead;
+        s->numbers.disabled_now = s->count.counts.disabled;
+        s->numbers.oldest = s->count.counts.oldest;
+    }
+    sl_job_clear(job);
+}
+
+void sl_webhooks_poll(struct sl_daemon *daemon)
+{
+    struct sl_webhooks *s = daemon->webhooks;
+    sl_ns mono = sl_loop_mono(daemon->workers[0].loop);
+
+    if (!s || s->counting || is_draining(s) ||
+        (s->counted > 0 && mono - s->counted < COUNT_EACH))
+        return;
+    s->counting = true;
+    s->counted = mono;
+    s->count = (struct sl_webhook_job){.op = SL_WEBHOOK_COUNT};
+    send_job(s, &s->count_job, &s->count, on_counted);
+}
+
+void sl_webhooks_count(struct sl_daemon *daemon,
+                       struct sl_metrics_webhooks *ret)
+{
+    if (!daemon->webhooks)
+        return;
+    *ret = daemon->webhooks->numbers;
+    ret->on = true;
+    ret->sending = daemon->webhooks->held_count;
+}
+
+bool sl_webhooks_is_busy(const struct sl_daemon *daemon)
+{
+    return daemon->webhooks && daemon->webhooks->held_count > 0;
+}
+
+/* ---- notes to the contacts of an organisation ---- */
+
+struct note {
+    struct sl_job job;
+    struct sl_webhook_job w;
+    struct sl_daemon *daemon;
+    struct sl_buf text;
+    char id[SL_WEBHOOK_ID], org[SL_SUBJECT_RECORD_ID];
+};
+
+static void on_noted(struct sl_job *job)
+{
+    struct note *note = job->ctx;
+
+    if (!job->err && note->w.deliveries > 0)
+        sl_webhooks_wake(note->daemon);
+    sl_job_clear(job);
+    sl_buf_done(&note->text);
+    sl_alloc_free(&sl_alloc_libc, note, sizeof(*note));
+}
+
+void sl_webhooks_notify(struct sl_daemon *daemon, struct sl_str org,
+                        const char *type, const char *first, struct sl_str a,
+                        const char *second, struct sl_str b)
+{
+    struct note *note = sl_alloc_new(&sl_alloc_libc, sizeof(*note));
+    struct sl_loop *loop = daemon->workers[0].loop;
+    sl_ns now = sl_loop_now(loop);
+    struct sl_writer w;
+    uint64_t random = 0;
+
+    if (!note || org.len > sizeof(note->org)) {
+        if (note)
+            sl_alloc_free(&sl_alloc_libc, note, sizeof(*note));
+        return;
+    }
+    memset(note, 0, sizeof(*note));
+    note->daemon = daemon;
+    memcpy(note->org, org.at, org.len);
+    sl_buf_init(&note->text, (size_t)64 << 10, &sl_alloc_libc);
+    w = (struct sl_writer){.out = &note->text};
+    sl_json_open(&w, '{');
+    sl_json_member_text(&w, "type", type);
+    sl_json_member_time(&w, "timestamp", now);
+    sl_json_key(&w, SL_STR("data"));
+    sl_json_open(&w, '{');
+    sl_json_member_str(&w, "org", org);
+    sl_json_member_str(&w, first, a);
+    sl_json_member_str(&w, second, b);
+    sl_json_close(&w, '}');
+    sl_json_close(&w, '}');
+    (void)!getrandom(&random, sizeof(random), 0);
+    snprintf(note->id, sizeof(note->id), "msg_%011" PRIx64 "%016" PRIx64,
+             (uint64_t)(now / SL_MS), random);
+    note->w = (struct sl_webhook_job){
+        .op = SL_WEBHOOK_PUT_MESSAGE,
+        .id = sl_str_c(note->id),
+        .org = {note->org, org.len},
+        .type = sl_str_c(type),
+        .payload = sl_buf_str(&note->text),
+        .contacts = true,
+    };
+    sl_job_init(&note->job, SL_JOB_WEBHOOK, &sl_alloc_libc);
+    note->job.loop = loop;
+    note->job.now = now;
+    note->job.done = on_noted;
+    note->job.ctx = note;
+    note->job.webhook = &note->w;
+    sl_registry_ask(daemon->registry, &note->job);
+}
+
+/* ---- life ---- */
+
+static void on_freed(struct sl_job *job)
+{
+    struct sl_webhooks *s = job->ctx;
+
+    sl_job_clear(job);
+    s->claiming = false;
+    if (!s->closed)
+        claim(s);
+}
+
+/* A database of this daemon alone: nobody else has leases. */
+static bool is_alone(const struct sl_daemon *daemon)
+{
+    return !daemon->settings.shared_registry;
+}
+
+/* Its end is after that of the registry. */
+int sl_webhooks_open(struct sl_daemon *daemon)
+{
+    daemon->webhooks = NULL;
+    return 0;
+}
+
+int sl_webhooks_begin(struct sl_daemon *daemon)
+{
+    struct sl_webhooks *s;
+
+    if (!daemon->registry)
+        return 0;
+    s = sl_alloc_new(&sl_alloc_libc, sizeof(*s));
+    if (!s)
+        return sl_daemon_no_memory(daemon);
+    memset(s, 0, sizeof(*s));
+    s->daemon = daemon;
+    s->loop = daemon->workers[0].loop;
+    TAILQ_INIT(&s->held);
+    daemon->webhooks = s;
+    if (sl_http_fetcher_open(s->loop, &sl_alloc_libc, &s->fetcher,
+                             &daemon->why))
+        return SL_EXIT_FAILED;
+    if (sl_timer_new(s->loop, on_timer, s, &s->timer))
+        return sl_daemon_no_memory(daemon);
+    sl_timer_start(s->timer, 0);
+    set_wake_loop(daemon, s->loop);
+    if (is_alone(daemon)) {
+        s->claiming = true;
+        s->claim = (struct sl_webhook_job){.op = SL_WEBHOOK_FREE};
+        send_job(s, &s->claim_job, &s->claim, on_freed);
+    }
+    return 0;
+}
+
+/* No loop runs: what is in flight is returned to the queue. */
+void sl_webhooks_end(struct sl_daemon *daemon)
+{
+    struct sl_webhooks *s = daemon->webhooks;
+    struct delivery *d;
+
+    set_wake_loop(daemon, NULL);
+    if (!s)
+        return;
+    s->closed = true;
+    TAILQ_FOREACH(d, &s->held, all)
+    {
+        if (d->stage == DONE || (d->check && d->check->busy))
+            continue; /* the lease of a busy one ends */
+        if (d->stage == SENDING)
+            sl_http_fetch_forget(s->fetcher, &d->fetch);
+        d->after = NULL;
+        d->stage = DONE;
+        d->result.returned = true;
+        d->result.number = d->row.number;
+        d->result.org = d->texts[SL_CLAIMED_ORG];
+        d->result.endpoint = d->texts[SL_CLAIMED_ENDPOINT];
+    }
+    record(s);
+    sl_timer_free(s->timer);
+    s->timer = NULL;
+    sl_http_fetcher_close(s->fetcher);
+    s->fetcher = NULL;
+}
+
+/* The registry has stopped. */
+void sl_webhooks_close(struct sl_daemon *daemon)
+{
+    struct sl_webhooks *s = daemon->webhooks;
+
+    if (!s)
+        return;
+    while (!TAILQ_EMPTY(&s->held))
+        free_delivery(TAILQ_FIRST(&s->held));
+    sl_alloc_free(&sl_alloc_libc, s, sizeof(*s));
+    daemon->webhooks = NULL;
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""destination.py PORTFILE LOGFILE -- a scripted destination of webhooks.
+
+Every request is a line of JSON in LOGFILE, written when it has arrived. The
+path says what it answers:
+
+    /ok             200
+    /status/503     503; ?after=N adds Retry-After: N
+    /flaky/N        500 for the first N attempts of each message, then 200
+    /hang           nothing, ever
+    /long           200 with an endless body
+    /redirect       302 to /ok
+"""
+import json
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+log = open(sys.argv[2], "a", buffering=1)
+lock = threading.Lock()
+seen = {}
+
+
+class Destination(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        name = self.headers.get("webhook-id", "")
+        path, _, query = self.path.partition("?")
+        with lock:
+            seen[name, path] = seen.get((name, path), 0) + 1
+            times = seen[name, path]
+            log.write(json.dumps({
+                "at": time.time(), "path": self.path, "id": name,
+                "times": times, "body": body.decode("utf-8", "replace"),
+                "timestamp": self.headers.get("webhook-timestamp"),
+                "signature": self.headers.get("webhook-signature"),
+                "type": self.headers.get("content-type"),
+            }) + "\n")
+        words = path.strip("/").split("/")
+        status, fields = 200, {}
+        if words[0] == "status":
+            status = int(words[1])
+            if query.startswith("after="):
+                fields["Retry-After"] = query[6:]
+        elif words[0] == "flaky":
+            status = 500 if times <= int(words[1]) else 200
+        elif words[0] == "hang":
+            threading.Event().wait(600)
+        elif words[0] == "redirect":
+            status, fields = 302, {"Location": "/ok"}
+        elif words[0] == "long":
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            try:
+                while True:
+                    self.wfile.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+            except OSError:
+                return
+        answer = b"answer %d" % status
+        self.send_response(status)
+        for field, value in fields.items():
+            self.send_header(field, value)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *words):
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+server = Server(("127.0.0.1", 0), Destination)
+with open(sys.argv[1] + ".tmp", "w") as file:
+    file.write(str(server.server_port))
+import os
+os.rename(sys.argv[1] + ".tmp", sys.argv[1])
+server.serve_forever()
