@@ -2,8 +2,8 @@
  *
  * Texts only; the caller sends and receives them, and never waits. A check is
  * POST /v1/check, and the verdict becomes the answer that sl_embed_decide()
- * gives. Headers of the client are trusted there, so that only those that name
- * nobody are passed on: sl_pass_header().
+ * gives. Headers of the client are trusted there, so a header that could name
+ * another user is not passed on: sl_pass_header().
  */
 #ifndef SL_EMBED_PASS_H
 #define SL_EMBED_PASS_H

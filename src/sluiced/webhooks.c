@@ -698,7 +698,7 @@ static void on_freed(struct sl_job *job)
         claim(s);
 }
 
-/* A database of this daemon alone: nobody else has leases. */
+/* Is the database of this daemon alone? Then no other has leases. */
 static bool is_alone(const struct sl_daemon *daemon)
 {
     return !daemon->settings.shared_registry;

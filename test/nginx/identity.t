@@ -111,7 +111,7 @@ is($t->statuses(5, '/token/x',
     '200 200 200 200 429', 'its plan');
 my $bad = $t->get('/token/x', Authorization =>
     token('old', $new, '{"sub":"eve","plan":"pro"}'));
-is($bad->{headers}{'x-ratelimit-limit'}, 2, 'a forged one names nobody');
+is($bad->{headers}{'x-ratelimit-limit'}, 2, 'a forged one names no caller');
 
 # Keys are read again when their file changes.
 write_key('new', $new);
