@@ -53,6 +53,7 @@ static int problem_file(void *ctx, const char *path, struct sl_buf *out,
         const char *path, *text;
     } files[] = {
         {"./admin-token", "s3cret\n"  },
+        {"./read-token",  "r3ad\n"    },
         {"./token",       "s3cret\n"  },
         {"./crlf",        "s3cret\r\n"},
         {"./two",         "a\n\n"     },

@@ -171,7 +171,7 @@ int main(void)
             break;
     }
     printf("# up to %u allocations\n", n);
-    CHECK(n > 100 && n < 20000);
+    CHECK(n > 100 && n < 30000);
     world_close(&w);
     return CHECK_DONE();
 }
