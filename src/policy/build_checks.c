@@ -864,6 +864,8 @@ static bool takes_all(const struct sl_route *route)
 static void warn_of_default(struct sl_build *b)
 {
     const struct sl_policy *policy = b->policy;
+    struct sl_str some =
+        policy->rule_count > 0 ? policy->rules[0].name : SL_STR("");
 
     if (policy->fallback.rule_count > 0 || sl_yaml_node_get(b->root, "default"))
         return; /* `default: []` is meant */
@@ -873,7 +875,8 @@ static void warn_of_default(struct sl_build *b)
     sl_report_warning(b->report, policy->fallback.place,
                       "Requests that match no route are not limited. Write "
                       "`default: []` if that is meant, or name limits" SL_HINT
-                      "default: [api]");
+                      "default: [%.*s]",
+                      SL_STR_ARG(some));
 }
 
 static void warn(struct sl_build *b)
