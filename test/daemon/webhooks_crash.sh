@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# webhooks_crash.sh -- two daemons send from one PostgreSQL and are killed, and
+# so is the server: every message that was acknowledged arrives, with few
+# duplicates. SL_LONG sends 10,000 messages.
+
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+
+count=300 kills=6
+[[ -z ${SL_LONG-} ]] || count=10000 kills=100
+background dest.log python3 "$here/destination.py" port hits
+until_ test -s port
+dest=http://127.0.0.1:$(<port)
+: >>hits
+cat >p.yaml <<EOF
+sluice: 1
+server: { deadline: 5s }
+plans: { default: free, free: {} }
+limits: { any: { kind: fixed-window, per: user, rate: 1/s } }
+default: [any]
+webhooks: { destination: unlimited, allow: [127.0.0.0/8], insecure: true }
+EOF
+pids=('' '') https=('' '')
+
+# run_sender N: starts, or starts again.
+run_sender() {
+    start -c p.yaml --threads 1 --store "memory:state$1" \
+        --usage "$SLUICE_TEST_POSTGRES" || return 1
+    pids[$1]=$pid https[$1]=$http
+}
+
+run_sender 0
+check 'a sender starts' alive "${pids[0]}"
+run_sender 1
+check 'and another' alive "${pids[1]}"
+http=${https[0]}
+for ((i = 0; i < 20; i++)); do
+    ask /v1/webhooks/endpoints -d "{\"org\":\"org$i\",\"url\":\"$dest/ok?$i\"}"
+done
+check 'there are endpoints' answers 201
+
+: >acknowledged
+for ((i = 0; i < count; i++)); do
+    http=${https[i % 2]}
+    ask /v1/webhooks/messages -d "{\"org\":\"org$((i % 20))\",\"type\":\"a\",\"payload\":{\"n\":$i}}"
+    [[ $code != 202 ]] || member id | tr -d '"' >>acknowledged
+    if ((i % (count / kills) == count / kills - 1)); then
+        victim=$((RANDOM % 2))
+        kill -9 "${pids[victim]}"
+        wait "${pids[victim]}" 2>/dev/null
+        run_sender "$victim"
+    fi
+    if ((i == count / 2)); then
+        "$POSTGRES_CTL" kill >/dev/null 2>&1
+        "$POSTGRES_CTL" start >/dev/null 2>&1
+    fi
+done
+check 'most are acknowledged' test "$(wc -l <acknowledged)" -gt $((count * 8 / 10))
+
+missing() {
+    sed 's/.*"id": "\([^"]*\)".*/\1/' hits | sort -u >arrived
+    sort acknowledged | comm -23 - arrived | wc -l
+}
+none_missing() {
+    [[ $(missing) = 0 ]]
+}
+check 'all acknowledged messages arrive' until_ none_missing
+twice=$(($(wc -l <hits) - $(sed 's/.*"id": "\([^"]*\)".*/\1/' hits | sort -u | wc -l)))
+echo "# $(wc -l <acknowledged) acknowledged, $(wc -l <hits) arrived, $twice twice"
+check 'at most what was in flight at a kill arrives twice' test "$twice" -le $(((kills + 2) * 16))
+for victim in 0 1; do kill -9 "${pids[victim]}"; done
+finish
