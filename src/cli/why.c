@@ -24,61 +24,40 @@ struct question {
 
 /* ---- sentences ---- */
 
-/* Each followed by its sentence. */
-static const char *const reasons[] = {
-    "feature",
-    "The feature behind this route is switched off.",
-    "anonymous",
-    "The route needs an identity, and this request had none.",
-    "missing",
-    "The limit counts by a value that the request did not have.",
-    "role",
-    "The caller has none of the roles of this route.",
-    "capability",
-    "The plan does not include this.",
-    "unknown_plan",
-    "The policy does not know the plan of the caller.",
-    "unknown_subject",
-    "The caller is not registered, and the policy says "
-    "unknown_subject: deny.",
-    "store",
-    "The store did not answer, and the policy says to deny then.",
-    "webhook",
-    "The signature of the webhook is not valid.",
-    "webhooks_full",
-    "The memory of webhooks is full.",
-    "require",
-    "A header that the route requires is missing or out of its "
-    "bounds.",
-    "cost",
-    "The cost of the request could not be read.",
-    "backlog",
-    "The backlog behind this route is too long.",
-    "running",
-    "The same request was still running.",
-    "reused",
-    "The idempotency key belongs to another request.",
-    "path",
-    "The path has too many readings for one decision.",
-    "long_path",
-    "The path is too long.",
-    "holds",
-    "There is no room for another hold.",
-    "queue",
-    "The wait for capacity would have been too long.",
-    "guard",
-    "Another request of the same guard was running.",
-    "blocked",
-    "The caller is blocked.",
-    "penalty",
-    "The caller went on after denials, and is blocked for a time.",
+static const struct {
+    const char *reason, *sentence;
+} reasons[] = {
+    {"feature",         "The feature behind this route is switched off."              },
+    {"anonymous",       "The route needs an identity, and this request had none."     },
+    {"missing",         "The limit counts by a value that the request did not have."  },
+    {"role",            "The caller has none of the roles of this route."             },
+    {"capability",      "The plan does not include this."                             },
+    {"unknown_plan",    "The policy does not know the plan of the caller."            },
+    {"unknown_subject", "The caller is not registered, and the policy says "
+                        "unknown_subject: deny."               },
+    {"store",           "The store did not answer, and the policy says to deny then." },
+    {"webhook",         "The signature of the webhook is not valid."                  },
+    {"webhooks_full",   "The memory of webhooks is full."                             },
+    {"require",         "A header that the route requires is missing or out of its "
+                "bounds."                                              },
+    {"cost",            "The cost of the request could not be read."                  },
+    {"backlog",         "The backlog behind this route is too long."                  },
+    {"running",         "The same request was still running."                         },
+    {"reused",          "The idempotency key belongs to another request."             },
+    {"path",            "The path has too many readings for one decision."            },
+    {"long_path",       "The path is too long."                                       },
+    {"holds",           "There is no room for another hold."                          },
+    {"queue",           "The wait for capacity would have been too long."             },
+    {"guard",           "Another request of the same guard was running."              },
+    {"blocked",         "The caller is blocked."                                      },
+    {"penalty",         "The caller went on after denials, and is blocked for a time."},
 };
 
 static const char *sentence_of(const char *reason)
 {
-    for (size_t i = 0; i < SL_LEN(reasons); i += 2)
-        if (strcmp(reasons[i], reason) == 0)
-            return reasons[i + 1];
+    for (size_t i = 0; i < SL_LEN(reasons); i++)
+        if (strcmp(reasons[i].reason, reason) == 0)
+            return reasons[i].sentence;
     return NULL;
 }
 

@@ -325,7 +325,8 @@ static int check_inner(const struct sl_webhook_url *url, struct sl_diag *diag)
 
     if (host.len > local.len)
         tail = sl_str_from(host, host.len - local.len);
-    if (memchr(host.at, '.', host.len) && !sl_str_eq_nocase(tail, local))
+    if (host.len > 0 && memchr(host.at, '.', host.len) &&
+        !sl_str_eq_nocase(tail, local))
         return 0;
     return sl_diag_error(diag, SLUICE_ECONF,
                          "\"%.*s\" is a name of the inner network; use a "

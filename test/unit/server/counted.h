@@ -30,6 +30,7 @@ static inline void counted_open(struct counted *c, unsigned count)
     c->now.shared.ahead = -90 * SL_MS;
     c->now.shared.latency = 3 * SL_MS;
     c->now.has_database = true;
+    c->now.webhooks.on = true;
     c->now.jwks_on = true;
     c->now.jwks_keys = 2;
     c->now.jwks_age = 90 * SL_S;
