@@ -173,7 +173,7 @@ start_virtual -c away.yaml --threads 1 --usage none \
 ask_for ann /x
 why "$(id)"
 check 'a store that is away' has "$out" \
-    'The store did not answer, and the policy says to deny then.'
+    'The store did not answer; the policy denies then.'
 check 'is no limit' has "$out" ' with 503 '
 check 'without a database it is from memory' [ "$status" = 0 ]
 stop
