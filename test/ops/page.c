@@ -99,6 +99,7 @@ static void print_page(bool open_metrics)
         sl_engine_backlog(rig.engine, SL_STR("work"), 7, c.now.now, &rig.diag),
         0);
     c.now.active = rig.active;
+    c.now.webhooks = (struct sl_metrics_webhooks){.on = true, .attempts = {1}};
     c.open_metrics = open_metrics;
     fputs(counted_page(&c), stdout);
     rig_close(&rig);
