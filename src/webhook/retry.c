@@ -59,9 +59,14 @@ static sl_ns wait_for(const struct sl_attempt *a, sl_ns delay)
 /* How long the endpoint gets nothing. The last attempt has no delay. */
 static sl_ns slow_for(const struct sl_attempt *a, const struct sl_retry *retry)
 {
-    sl_ns most = a->retry_after > SLOW_MOST ? SL_HOUR : SLOW_MOST;
-    sl_ns span = retry->result == SL_ATTEMPT_RETRY ? retry->retry_in : most;
+    sl_ns most = SLOW_MOST, span = most;
 
+    if (a->retry_after != SL_NS_NONE && a->retry_after > 0) {
+        most = SL_HOUR;
+        span = a->retry_after;
+    } else if (retry->result == SL_ATTEMPT_RETRY) {
+        span = retry->retry_in;
+    }
     return span < most ? span : most;
 }
 

@@ -115,7 +115,11 @@ TEST(slow)
     CHECK_EQ(judge((struct sl_attempt){
                        .status = 429, .retry_after = 9 * SL_MIN, .before = 3})
                  .slow,
-             10 * SL_MIN);
+             9 * SL_MIN);
+    CHECK_EQ(judge((struct sl_attempt){
+                       .status = 429, .retry_after = 61 * SL_S, .before = 4})
+                 .slow,
+             61 * SL_S);
     CHECK_EQ(judge((struct sl_attempt){
                        .status = 429, .retry_after = 2 * SL_HOUR, .before = 4})
                  .slow,
