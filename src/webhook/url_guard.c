@@ -366,3 +366,38 @@ int sl_url_guard_read(struct sl_str url, const struct sl_url_rules *rules,
         *ret = made;
     return err;
 }
+
+int sl_url_canonical(struct sl_str url, const struct sl_webhook_url *parts,
+                     struct sl_buf *out)
+{
+    struct sl_writer w = {.out = out};
+    struct sl_str tail = sl_str_from(url, parts->is_tls ? 8 : 7);
+    bool is_v6 = parts->is_ip && memchr(parts->host.at, ':', parts->host.len);
+    char text[SL_IP_TEXT];
+    size_t len = 0;
+
+    while (len < tail.len && tail.at[len] != '/' && tail.at[len] != '?')
+        len++;
+    tail = sl_str_from(tail, len);
+    if (tail.len > 0 && tail.at[tail.len - 1] == '?' &&
+        memchr(tail.at, '?', tail.len) == tail.at + tail.len - 1)
+        tail.len--;
+    sl_writer_addf(&w, "%s", parts->is_tls ? "https://" : "http://");
+    if (is_v6) {
+        sl_ip_print(&parts->ip, text);
+        sl_writer_addf(&w, "[%s]", text);
+    } else {
+        for (size_t i = 0; i < parts->host.len; i++) {
+            char c = parts->host.at[i];
+
+            c = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+            sl_writer_add(&w, (struct sl_str){&c, 1});
+        }
+    }
+    if (parts->port != (parts->is_tls ? 443 : 80))
+        sl_writer_addf(&w, ":%u", parts->port);
+    if (tail.len == 0 || tail.at[0] != '/')
+        sl_writer_add(&w, SL_STR("/"));
+    sl_writer_add(&w, tail);
+    return w.err;
+}

@@ -24,6 +24,7 @@
 #ifndef SL_WEBHOOK_URL_GUARD_H
 #define SL_WEBHOOK_URL_GUARD_H
 
+#include "base/buf.h"
 #include "base/diag.h"
 #include "base/ip.h"
 
@@ -51,6 +52,13 @@ SL_MUST_USE int sl_url_guard_read(struct sl_str url,
                                   const struct sl_url_rules *rules,
                                   struct sl_webhook_url *ret,
                                   struct sl_diag *diag);
+
+/* Appends the one spelling of a URL that was read: scheme and host in lower
+ * case, without the default port and an empty query, with a path. URLs that are
+ * one destination are equal then. SLUICE_ENOMEM. */
+SL_MUST_USE int sl_url_canonical(struct sl_str url,
+                                 const struct sl_webhook_url *parts,
+                                 struct sl_buf *out);
 
 /* May a connection to this address and port be opened? If not, the sentence is
  * in `diag`. */

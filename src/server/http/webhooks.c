@@ -223,7 +223,8 @@ static bool read_body(struct sl_http_call *call,
     return sl_json_body_answer(&body);
 }
 
-static bool check_url(struct sl_http_call *call, struct sl_str url)
+/* Refuses a URL, or replaces it by its one spelling: the pace is per URL. */
+static bool check_url(struct sl_http_call *call, struct sl_str *url)
 {
     const struct sl_webhooks_conf *conf =
         &sl_check_hold(&call->check)->policy->webhooks;
@@ -234,9 +235,17 @@ static bool check_url(struct sl_http_call *call, struct sl_str url)
                                  .insecure = conf->insecure};
     struct sl_webhook_url parts;
     struct sl_diag diag = {0};
+    struct sl_buf text;
+    char *copy = NULL;
 
-    return !sl_url_guard_read(url, &rules, &parts, &diag) ||
-           sl_http_refuse(call, 400, "BAD_URL", "%s", diag.sentence);
+    if (sl_url_guard_read(*url, &rules, &parts, &diag))
+        return sl_http_refuse(call, 400, "BAD_URL", "%s", diag.sentence);
+    sl_buf_init(&text, (size_t)2 * SL_WEBHOOK_URL, call->worker->alloc);
+    if (!sl_url_canonical(*url, &parts, &text))
+        copy = sl_arena_copy(&call->arena, sl_buf_str(&text));
+    *url = (struct sl_str){copy, text.len};
+    sl_buf_done(&text);
+    return copy || sl_http_no_memory(call);
 }
 
 /* ---- creating ---- */
@@ -311,7 +320,7 @@ void sl_webhook_endpoint_make(struct sl_http_call *call)
     if (!w || !read_body(call, make_fields, SL_LEN(make_fields), &d, &seen) ||
         !sl_http_webhook_name(call, "org", d.org, SL_SUBJECT_RECORD_ID) ||
         !sl_http_webhook_name(call, "url", d.url, SL_WEBHOOK_URL) ||
-        !check_url(call, d.url) || !make_secret(call, &d, &e->secret))
+        !check_url(call, &d.url) || !make_secret(call, &d, &e->secret))
         return;
     sl_http_webhook_id(call, "ep", w->id);
     e->id = sl_str_c(w->id);
@@ -365,6 +374,10 @@ void sl_webhook_endpoint_get(struct sl_http_call *call)
 
     if (!w)
         return;
+    if (call->rest.len == 0) { /* the job would list all */
+        refuse_missing(call);
+        return;
+    }
     w->job.id = call->rest;
     sl_http_job_send(w->op);
 }
@@ -414,7 +427,8 @@ static bool apply(struct sl_http_call *call, const struct draft *d,
         return sl_http_refuse(call, 400, "BAD_REQUEST",
                               "\"reason\" has more than %d bytes",
                               SL_SUBJECT_RECORD_NOTE);
-    return !(job->has & SL_WEBHOOK_HAS_URL) || check_url(call, d->url);
+    return !(job->has & SL_WEBHOOK_HAS_URL) ||
+           check_url(call, &job->endpoint.url);
 }
 
 void sl_webhook_endpoint_change(struct sl_http_call *call)

@@ -375,4 +375,36 @@ TEST(length)
              SLUICE_ECONF);
 }
 
+static const struct {
+    const char *url, *canonical;
+} spellings[] = {
+    {"https://example.com/hook",       "https://example.com/hook"  },
+    {"HTTPS://Example.COM:443/Hook?",  "https://example.com/Hook"  },
+    {"https://example.com",            "https://example.com/"      },
+    {"https://example.com?a=B",        "https://example.com/?a=B"  },
+    {"https://example.com/?a=?",       "https://example.com/?a=?"  },
+    {"http://example.com:443/",        "http://example.com:443/"   },
+    {"http://example.com:80/",        "http://example.com/"       },
+    {"https://[2606:4700:0:0::1111]/", "https://[2606:4700::1111]/"},
+};
+
+TEST(spellings)
+{
+    struct sl_url_rules rules = {.insecure = true};
+
+    CASE("a destination has one spelling");
+    for (size_t i = 0; i < SL_LEN(spellings); i++) {
+        struct sl_str url = sl_str_c(spellings[i].url);
+        struct sl_webhook_url parts;
+        struct sl_diag diag = {0};
+        struct sl_buf out;
+
+        sl_buf_init(&out, 4096, &sl_alloc_libc);
+        CHECK_EQ(sl_url_guard_read(url, &rules, &parts, &diag), 0);
+        CHECK_EQ(sl_url_canonical(url, &parts, &out), 0);
+        CHECK(sl_str_eq(sl_buf_str(&out), sl_str_c(spellings[i].canonical)));
+        sl_buf_done(&out);
+    }
+}
+
 CHECK_MAIN()
