@@ -105,8 +105,17 @@ check '(1) and is gone' gone_ 'ann%ka'
 
 # ---- an organisation ----
 
+for org in acme other; do
+    ask /v1/webhooks/endpoints -d "{\"org\":\"$org\",\"url\":\"https://hooks.$org.example/\"}"
+    ask /v1/webhooks/messages -d "{\"org\":\"$org\",\"type\":\"paid\",\"payload\":{\"to\":\"$org\"},\"idempotency_key\":\"$org-1\"}"
+done
+check 'organisations have webhooks' answers 202
 erase org acme
 check 'an organisation' is 0
+ask '/v1/webhooks/endpoints?org=acme'
+check '(1) with its endpoints' has "$out" '"endpoints":[]'
+ask '/v1/webhooks/endpoints?org=other'
+check '(2) others keep theirs' has "$out" hooks.other.example
 check '(1) with the usage of its users in it' gone_ acme
 check '(2) what they used elsewhere stays' used 'user/xannika?limit=words' 7
 erase user xannika
