@@ -103,8 +103,10 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
     fetch->timed_out = code == CURLE_OPERATION_TIMEDOUT;
     if (fetch->is_cut)
         code = CURLE_OK;
-    if (fetch->any_status && code == CURLE_OK)
+    if (fetch->any_status && code == CURLE_OK) {
+        fetch->why[0] = '\0'; /* of an address that was refused before */
         return;
+    }
     if (fetch->refused && code == CURLE_COULDNT_CONNECT) {
         fetch->result = SL_HTTP_FETCH_UNREACHABLE; /* guard() has said why */
         return;

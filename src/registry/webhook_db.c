@@ -394,8 +394,12 @@ static int list_attempts(struct sl_database *db, struct sl_job *job)
         first = w->endpoint_id;
         second = w->message_id;
     }
-    sl_query_bind(db, q, "ttnnnii", first, second, w->from, w->to, before,
-                  w->outcome, w->most);
+    if (q == SL_QUERY_ATTEMPTS_BY_ORG)
+        sl_query_bind(db, q, "ttnnniit", first, second, w->from, w->to, before,
+                      w->outcome, w->most, w->message_id);
+    else
+        sl_query_bind(db, q, "ttnnnii", first, second, w->from, w->to, before,
+                      w->outcome, w->most);
     return write_attempts(db, q, &out);
 }
 
