@@ -19,7 +19,8 @@
  * `next` of an endpoint is when there is something to claim: an index finds the
  * endpoints that have work, however many deliveries wait.
  *
- * Invariants. (test/unit/registry/webhook_db.c checks each by number.)
+ * Invariants. (test/daemon/webhooks_out.sh checks (3) and (5), on a clock that
+ * the test moves; webhooks_crash.sh (1) and (2), with daemons that are killed.)
  *   (1) An acknowledged message has a row for each endpoint, until each is
  *       delivered, dead or dropped.
  *   (2) No delivery is leased twice at a time; none after it was delivered.
@@ -105,6 +106,7 @@ struct sl_webhook_claimed {
     uint64_t tries; /* before */
     sl_ns at;       /* when the message was accepted */
     uint64_t held;  /* it is not counted by the quota yet */
+    sl_ns lease;    /* its end, which names the claim */
     uint64_t lens[SL_CLAIMED_TEXTS];
 };
 
@@ -112,6 +114,7 @@ struct sl_webhook_claimed {
 struct sl_webhook_result {
     uint64_t number;
     unsigned tries;
+    sl_ns lease; /* that of the claim */
     struct sl_str message, endpoint, org;
     struct sl_attempt attempt; /* failures and before are read here */
     sl_ns at, took;

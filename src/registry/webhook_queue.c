@@ -192,20 +192,19 @@ static int lease_due(struct claim *c, const struct lane *lane, int64_t room,
     bool allowed = true;
     int found = 0, err = 0;
 
-    sl_query_bind(c->db, q, "tnn", lane->id, c->job->now,
-                  (int64_t)2 * SL_WEBHOOK_LEASED);
+    sl_query_bind(c->db, q, "tnni", lane->id, c->job->now,
+                  (int64_t)SL_WEBHOOK_LEASED, (int)has_first);
     while (!err && allowed && room > 0 && c->job->text.len < c->w->bytes &&
            (found = sl_query_next(
                 c->db, q, NULL, "ccncttt", &row.number, &row.tries, &row.at,
                 &row.held, &texts[SL_CLAIMED_MESSAGE], &texts[SL_CLAIMED_TYPE],
                 &texts[SL_CLAIMED_PAYLOAD])) == 1) {
-        if (row.tries == 0 && has_first)
-            continue;
         err = take_pace(c, lane, pace, &allowed);
         if (err || !allowed)
             break;
+        row.lease = c->job->now + c->w->lease;
         err = sl_query_run(c->db, SL_QUERY_LEASE_DELIVERY, "cn", row.number,
-                           c->job->now + c->w->lease);
+                           row.lease);
         write_claimed(c, lane, &row, texts);
         room--;
     }
@@ -329,24 +328,25 @@ static int put_result(struct sl_database *db, struct sl_webhook_result *r,
 static int record_one(struct sl_database *db, struct sl_webhook_result *r,
                       sl_ns now)
 {
-    int64_t state = 0, tries = 0, failures = 0;
-    int found = sl_query_one(db, SL_QUERY_DELIVERY, "c nnn", r->number, &state,
-                             &tries, &failures);
+    int64_t state = 0, tries = 0, lease = 0, failures = 0;
+    int found = sl_query_one(db, SL_QUERY_DELIVERY, "c nnnn", r->number, &state,
+                             &tries, &lease, &failures);
 
     r->disabled = false;
-    if (found < 0)
-        return found;
-    if (r->returned)
-        return sl_query_run(db, SL_QUERY_RETURN_DELIVERY, "cn", r->number,
-                            r->not_before);
+    r->known = false;
+    if (found <= 0)
+        return found; /* it was erased: nothing of it is written */
     if (r->held && sl_query_run(db, SL_QUERY_RELEASE_MESSAGE, "t", r->message))
         return SLUICE_ESTORE;
+    if (r->returned)
+        return sl_query_run(db, SL_QUERY_RETURN_DELIVERY, "cnn", r->number,
+                            r->not_before, r->lease);
     r->attempt.before = r->tries;
     r->attempt.failures = (unsigned)failures;
     sl_retry_judge(&r->attempt, &r->retry);
     r->known =
-        found == 1 && state == 0 &&
-        (tries == (int64_t)r->tries || r->retry.result == SL_ATTEMPT_DELIVERED);
+        state == 0 && ((tries == (int64_t)r->tries && lease == r->lease) ||
+                       r->retry.result == SL_ATTEMPT_DELIVERED);
     if (!r->known)
         return put_attempt(db, r);
     return put_result(db, r, now);

@@ -44,6 +44,7 @@
 #define CLAIM_BYTES ((size_t)4 << 20)
 #define LOOK        (5 * SL_S)    /* for what was missed */
 #define AGAIN       (250 * SL_MS) /* after an error of the database */
+#define LEAST       (50 * SL_MS)  /* after a claim that found nothing */
 #define COUNT_EACH  (10 * SL_S)
 
 enum stage { WAITING, CHECKING, SENDING, DONE };
@@ -80,6 +81,8 @@ struct sl_webhooks {
     struct sl_job claim_job;
     struct sl_webhook_job claim;
     bool claiming, claim_again;
+    sl_ns claimed; /* when the claim was sent; monotonic. Its leases begin
+                    * then or later. */
 
     struct sl_job record_job;
     struct sl_webhook_job record;
@@ -148,6 +151,7 @@ static void finish(struct delivery *d)
     d->after = NULL;
     d->result.number = d->row.number;
     d->result.tries = (unsigned)d->row.tries;
+    d->result.lease = d->row.lease;
     d->result.message = d->texts[SL_CLAIMED_MESSAGE];
     d->result.endpoint = d->texts[SL_CLAIMED_ENDPOINT];
     d->result.org = d->texts[SL_CLAIMED_ORG];
@@ -196,18 +200,25 @@ static void on_answer(struct sl_http_fetch *fetch)
     finish(d);
 }
 
-/* The address of a connection, by the policy that is active now. */
-static bool guard(struct sl_http_fetch *fetch, const struct sl_ip *ip,
-                  unsigned port, char *why, size_t size)
+/* What the policy that is active now allows. */
+static struct sl_url_rules rules_of(const struct sl_webhooks *s)
 {
-    const struct delivery *d = fetch->ctx;
     const struct sl_webhooks_conf *conf =
-        &d->s->daemon->policy_source.policy->webhooks;
-    struct sl_url_rules rules = {.allow = conf->allow,
+        &s->daemon->policy_source.policy->webhooks;
+
+    return (struct sl_url_rules){.allow = conf->allow,
                                  .allow_count = conf->allow_count,
                                  .ports = conf->ports,
                                  .port_count = conf->port_count,
                                  .insecure = conf->insecure};
+}
+
+/* The address of a connection. */
+static bool guard(struct sl_http_fetch *fetch, const struct sl_ip *ip,
+                  unsigned port, char *why, size_t size)
+{
+    const struct delivery *d = fetch->ctx;
+    struct sl_url_rules rules = rules_of(d->s);
     struct sl_diag diag = {0};
 
     if (!sl_url_guard_address(ip, port, &rules, &diag))
@@ -242,6 +253,34 @@ static int sign(struct delivery *d)
     return err ? err : sl_buf_add(&d->signature, (struct sl_str){"", 1});
 }
 
+/* A URL that was allowed when it was stored may be refused now: by its scheme,
+ * its port or its address. A connection that is open is used again without
+ * guard(), so this is checked each time. */
+static bool is_refused(struct delivery *d)
+{
+    struct sl_url_rules rules = rules_of(d->s);
+    struct sl_webhook_url parts;
+    struct sl_diag diag = {0};
+
+    if (!sl_url_guard_read(d->texts[SL_CLAIMED_URL], &rules, &parts, &diag))
+        return false;
+    snprintf(d->fetch.why, sizeof(d->fetch.why), "%s", diag.sentence);
+    return true;
+}
+
+/* An attempt that fails without a connection. */
+static void fail(struct delivery *d)
+{
+    struct sl_webhook_result *r = &d->result;
+
+    r->at = d->began;
+    r->attempt = (struct sl_attempt){.retry_after = SL_NS_NONE};
+    (void)!getrandom(&r->attempt.random, sizeof(r->attempt.random), 0);
+    r->error = sl_str_c(d->fetch.why);
+    count(d->s, &r->attempt);
+    finish(d);
+}
+
 static void send_it(struct delivery *d)
 {
     struct sl_webhooks *s = d->s;
@@ -249,6 +288,10 @@ static void send_it(struct delivery *d)
     d->stage = SENDING;
     d->began = sl_loop_now(s->loop);
     d->mono = sl_loop_mono(s->loop);
+    if (is_refused(d)) {
+        fail(d);
+        return;
+    }
     if (sign(d)) {
         give_up(d, d->began + SL_S);
         return;
@@ -265,6 +308,7 @@ static void send_it(struct delivery *d)
         .timeout = TIMEOUT,
         .connect_timeout = CONNECT,
         .any_status = true,
+        .once = true,
         .guard = guard,
         .done = on_answer,
         .ctx = d,
@@ -275,21 +319,52 @@ static void send_it(struct delivery *d)
 
 /* ---- messages beyond the quota: it counts them when they are sent ---- */
 
+/* A message counts once, however many endpoints it goes to. Returns a delivery
+ * of the same message that the quota has counted (result.held) or that is being
+ * counted, or NULL. */
+static const struct delivery *find_counted(const struct delivery *d)
+{
+    const struct delivery *other;
+
+    TAILQ_FOREACH(other, &d->s->held, all)
+    {
+        if (other != d && (other->result.held || other->stage == CHECKING) &&
+            sl_str_eq(other->texts[SL_CLAIMED_MESSAGE],
+                      d->texts[SL_CLAIMED_MESSAGE]))
+            return other;
+    }
+    return NULL;
+}
+
+/* not_before: 0 if the quota has counted it. */
+static void settle(struct delivery *d, sl_ns not_before)
+{
+    d->result.held = not_before == 0;
+    if (d->result.held)
+        send_it(d);
+    else
+        give_up(d, not_before);
+}
+
 static void on_quota(struct sl_check *check)
 {
-    struct delivery *d = check->ctx;
-    sl_ns now = sl_loop_now(d->s->loop), retry_in = SL_MIN;
+    struct delivery *d = check->ctx, *other;
+    sl_ns retry_in = SL_MIN, not_before = 0;
 
     if (d->s->closed)
         return;
-    if (!check->err && check->decision.allowed) {
-        d->result.held = true;
-        send_it(d);
-        return;
-    }
     if (!check->err && sl_decision_retry_in(&check->decision) > 0)
         retry_in = sl_decision_retry_in(&check->decision);
-    give_up(d, now + retry_in);
+    if (check->err || !check->decision.allowed)
+        not_before = sl_loop_now(d->s->loop) + retry_in;
+    settle(d, not_before);
+    TAILQ_FOREACH(other, &d->s->held, all)
+    {
+        if (other->stage == CHECKING && !other->check &&
+            sl_str_eq(other->texts[SL_CLAIMED_MESSAGE],
+                      d->texts[SL_CLAIMED_MESSAGE]))
+            settle(other, not_before);
+    }
 }
 
 static void take_quota(struct delivery *d, const struct sl_rule *rule)
@@ -319,6 +394,19 @@ static void take_quota(struct delivery *d, const struct sl_rule *rule)
     sl_check_start(d->check, &d->request, 1, true);
 }
 
+/* Sends a held message if the quota has room, or once it was counted. */
+static void start_held(struct delivery *d, const struct sl_rule *rule)
+{
+    const struct delivery *counted = find_counted(d);
+
+    if (!counted)
+        take_quota(d, rule);
+    else if (counted->result.held)
+        settle(d, 0);
+    else
+        d->stage = CHECKING; /* on_quota() of the other */
+}
+
 static void start(struct delivery *d)
 {
     struct sl_webhooks *s = d->s;
@@ -328,7 +416,7 @@ static void start(struct delivery *d)
     if (is_draining(s) || sl_loop_mono(s->loop) - d->claimed > START_MOST)
         give_up(d, 0);
     else if (d->row.held && rule)
-        take_quota(d, rule);
+        start_held(d, rule);
     else
         send_it(d);
 }
@@ -351,7 +439,7 @@ static struct delivery *read_row(struct sl_webhooks *s, const char **at)
     if (d) {
         memset(d, 0, sizeof(*d));
         *d = (struct delivery){.s = s, .row = row, .size = size};
-        d->claimed = sl_loop_mono(s->loop);
+        d->claimed = s->claimed;
         sl_buf_init(&d->signature, 1024, &sl_alloc_libc);
         TAILQ_INSERT_TAIL(&s->held, d, all);
         s->held_count++;
@@ -401,6 +489,8 @@ static void wait_until(struct sl_webhooks *s, sl_ns next)
     sl_ns now = sl_loop_now(s->loop);
     sl_ns wait = next > now ? next - now : 0;
 
+    if (s->claim.claimed == 0 && wait < LEAST)
+        wait = LEAST;
     /* A virtual clock wakes us when it moves. */
     if (wait > LOOK || (s->daemon->settings.virtual_clock && wait > 0))
         wait = LOOK;
@@ -410,7 +500,7 @@ static void wait_until(struct sl_webhooks *s, sl_ns next)
 static void on_claimed(struct sl_job *job)
 {
     struct sl_webhooks *s = job->ctx;
-    bool full = s->claim.claimed > 0;
+    bool full = !job->err && s->claim.claimed > 0;
 
     s->claiming = false;
     if (s->closed) {
@@ -451,6 +541,7 @@ static void claim(struct sl_webhooks *s)
         .endpoints = room < LANES_MOST ? room : LANES_MOST,
         .bytes = CLAIM_BYTES,
     };
+    s->claimed = sl_loop_mono(s->loop);
     send_job(s, &s->claim_job, &s->claim, on_claimed);
 }
 
@@ -760,8 +851,10 @@ void sl_webhooks_end(struct sl_daemon *daemon)
         d->stage = DONE;
         d->result.returned = true;
         d->result.number = d->row.number;
+        d->result.lease = d->row.lease;
         d->result.org = d->texts[SL_CLAIMED_ORG];
         d->result.endpoint = d->texts[SL_CLAIMED_ENDPOINT];
+        d->result.message = d->texts[SL_CLAIMED_MESSAGE];
     }
     record(s);
     sl_timer_free(s->timer);

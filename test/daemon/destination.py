@@ -8,6 +8,7 @@ path says what it answers:
     /status/503     503; ?after=N adds Retry-After: N
     /flaky/N        500 for the first N attempts of each message, then 200
     /hang           nothing, ever
+    /stuck          500 to the first request, then nothing, ever
     /long           200 with an endless body
     /redirect       302 to /ok
 """
@@ -47,7 +48,9 @@ class Destination(BaseHTTPRequestHandler):
                 fields["Retry-After"] = query[6:]
         elif words[0] == "flaky":
             status = 500 if times <= int(words[1]) else 200
-        elif words[0] == "hang":
+        elif words[0] == "stuck" and "stuck" not in seen:
+            seen["stuck"], status = 1, 500
+        elif words[0] in ("hang", "stuck"):
             threading.Event().wait(600)
         elif words[0] == "redirect":
             status, fields = 302, {"Location": "/ok"}

@@ -286,6 +286,7 @@ check 'a range is replayed' has "$out" '"queued":1'
 
 set_clock 50000
 endpoint tiny /tiny
+endpoint tiny /tiny2
 tell /v1/subjects/org/tiny -X PUT -d '{"plan":"small"}'
 for ((i = 0; i < 3; i++)); do message tiny; done
 check 'three messages are in the quota' answers 202
@@ -309,8 +310,9 @@ check 'the others are sent' advance 50000 2 has_hits /tiny 4
 check 'the held one waits' is_state "$held" waiting
 set_clock 140000
 check 'until the quota has room' until_ is_state "$held" delivered
+check 'at all endpoints' advance 140000 2 grep -qF "\"path\": \"/tiny2\", \"id\": \"$held\"" hits
 ask /v1/usage/org/tiny?days=0
-check 'and then it counts' has "$out" '"used":1'
+check 'and then it counts, once' has "$out" '"used":1'
 
 # ---- contacts ----
 
@@ -327,6 +329,37 @@ check 'and gets no other messages' eval '! grep -F "\"/contact\"" hits | grep -q
 set_clock $((45 * 86400))
 check 'after 30 days a message is deleted' until_ eval \
     'ask "/v1/webhooks/messages/$first"; answers 404'
+
+# ---- a refusal of the policy counts for stored URLs, too ----
+
+set_clock $((45 * 86400 + 100))
+endpoint plain /plain
+message plain
+until_ has_hits /plain 1
+write_policy
+sed -i 's/insecure: true/insecure: false/' p.yaml
+tell /v1/policy -X POST
+set_clock $((45 * 86400 + 110))
+message plain
+check 'http is refused after insecure: false' until_ is_state "$message" waiting
+check 'with the reason' has "$out" 'only allowed with webhooks.insecure'
+check 'and not sent' has_hits /plain 1
+write_policy
+tell /v1/policy -X POST
+
+# ---- a retry is sent while first attempts wait for one that hangs ----
+
+set_clock $((46 * 86400))
+endpoint stuck /stuck
+message stuck
+retried=$message
+check 'a first attempt fails' until_ is_state "$retried" waiting
+clock 2026-12-31T12:00:02Z
+for ((i = 0; i < 20; i++)); do message stuck; done
+check 'the next one hangs' until_ has_hits /stuck 2
+clock 2026-12-31T12:00:10Z
+check 'the retry is sent beside it' until_ has_hits /stuck 3
+check 'it is the retry' has "$(tail -n 1 hits)" "\"id\": \"$retried\""
 
 # ---- the end ----
 
