@@ -384,7 +384,7 @@ static const struct {
     {"https://example.com?a=B",        "https://example.com/?a=B"  },
     {"https://example.com/?a=?",       "https://example.com/?a=?"  },
     {"http://example.com:443/",        "http://example.com:443/"   },
-    {"http://example.com:80/",        "http://example.com/"       },
+    {"http://example.com:80/",         "http://example.com/"       },
     {"https://[2606:4700:0:0::1111]/", "https://[2606:4700::1111]/"},
 };
 
