@@ -95,9 +95,12 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
 static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
 {
     long status = 0, bytes = 0;
+    const char *peer = NULL;
 
     curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(fetch->easy, CURLINFO_REQUEST_SIZE, &bytes);
+    curl_easy_getinfo(fetch->easy, CURLINFO_PRIMARY_IP, &peer);
+    fetch->has_peer = peer && sl_ip_parse(sl_str_c(peer), &fetch->peer);
     fetch->status = (int)status;
     fetch->sent = bytes > 0;
     fetch->timed_out = code == CURLE_OPERATION_TIMEDOUT;

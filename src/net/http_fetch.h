@@ -52,6 +52,8 @@ struct sl_http_fetch {
     char retry_after[64];    /* header field; "": none */
     bool timed_out;          /* no complete answer in time */
     bool refused;            /* by `guard` */
+    struct sl_ip peer;       /* the address that answered, if has_peer */
+    bool has_peer;
     bool sent;     /* true: the server may have received the request */
     char why[256]; /* a sentence, unless GOOD */
 

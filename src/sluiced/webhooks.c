@@ -180,6 +180,17 @@ static void count(struct sl_webhooks *s, const struct sl_attempt *attempt)
         s->numbers.attempts[i] += strcmp(class, sl_attempt_words[i]) == 0;
 }
 
+/* May the log show the answer? Not if `allow` alone has opened the address: it
+ * would show customers what inner services say. */
+static bool is_public(const struct sl_http_fetch *fetch)
+{
+    struct sl_url_rules none = {.allow = NULL};
+    struct sl_diag diag = {0};
+
+    return fetch->has_peer &&
+           !sl_url_guard_address(&fetch->peer, 443, &none, &diag);
+}
+
 static void on_answer(struct sl_http_fetch *fetch)
 {
     struct delivery *d = fetch->ctx;
@@ -194,7 +205,8 @@ static void on_answer(struct sl_http_fetch *fetch)
         .retry_after = sl_retry_after_read(sl_str_c(fetch->retry_after), now),
     };
     (void)!getrandom(&r->attempt.random, sizeof(r->attempt.random), 0);
-    r->answer = sl_buf_str(&fetch->body);
+    if (is_public(fetch))
+        r->answer = sl_buf_str(&fetch->body);
     r->error = sl_str_c(fetch->why);
     count(d->s, &r->attempt);
     finish(d);

@@ -110,7 +110,13 @@ check 'and arrives' until_ has_hits /ok 1
 check 'with its id' has "$(<hits)" "\"id\": \"$first\""
 check 'it is delivered' until_ is_state "$first" delivered
 check 'the log has the answer' has "$out" '"status":200,"result":"delivered"'
-check 'and its text' has "$out" '"answer":"answer 200"'
+check 'but no text of an address that only allow has opened' has "$out" '"answer":""'
+ask "/v1/webhooks/attempts?org=acme&message=$first"
+check 'it has filters' has "$out" "$first"
+ask '/v1/webhooks/attempts?org=acme&message=msg_none'
+check 'for organisation and message together' has "$out" '"attempts":[]'
+ask /v1/webhooks/endpoints/
+check 'an endpoint without an ID is not found' answers 404
 line=$(head -n 1 hits)
 stamp=$(sed 's/.*"timestamp": "\([0-9]*\)".*/\1/' <<<"$line")
 signature=$(sed 's/.*"signature": "\([^"]*\)".*/\1/' <<<"$line")
