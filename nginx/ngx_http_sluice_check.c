@@ -105,13 +105,22 @@ static int tell(ngx_http_sluice_ctx_t *ctx, struct sl_str hold, int64_t life,
     err = life > 0
               ? sl_pass_write_extend(hold, life, text_of(&pass->token), text)
               : sl_pass_write_settle(hold, actual, text_of(&pass->token), text);
-    if (err)
+    if (err) {
         ngx_http_sluice_call_drop(call);
-    else
-        ngx_http_sluice_call_start(call, NULL, NULL);
-    return err;
+        return sl_diag_error(diag, err, "the call to sluiced is too long");
+    }
+    ngx_http_sluice_call_start(call, NULL, NULL);
+    return 0;
 }
 
+static int end_hold(ngx_http_sluice_ctx_t *ctx, struct sl_str hold,
+                    const struct sl_embed_actual *actual, struct sl_diag *diag)
+{
+    return ctx->embed ? sl_embed_end(ctx->embed, hold, actual, diag)
+                      : tell(ctx, hold, 0, actual, diag);
+}
+
+/* If the actual cost is refused, the hold ends with the cost that it took. */
 void ngx_http_sluice_end(ngx_http_sluice_ctx_t *ctx,
                          const struct sl_embed_actual *actual)
 {
@@ -119,7 +128,6 @@ void ngx_http_sluice_end(ngx_http_sluice_ctx_t *ctx,
         ngx_http_get_module_main_conf(ctx->request, ngx_http_sluice_module);
     struct sl_diag diag = {.sentence = ""};
     struct sl_str hold = text_of(&ctx->hold);
-    int err = 0;
 
     if (ctx->extend.timer_set)
         ngx_del_timer(&ctx->extend);
@@ -127,11 +135,15 @@ void ngx_http_sluice_end(ngx_http_sluice_ctx_t *ctx,
         return;
     ctx->hold.len = 0;
     ngx_queue_remove(&ctx->queue);
-    if (ctx->embed)
-        err = sl_embed_end(ctx->embed, hold, actual, &diag);
-    else if (!main->is_closing) /* else it expires */
-        err = tell(ctx, hold, 0, actual, &diag);
-    if (err)
+    if (!ctx->embed && main->is_closing)
+        return; /* it expires */
+    if (actual && end_hold(ctx, hold, actual, &diag) == 0)
+        return;
+    if (actual)
+        ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0,
+                      "sluice: the actual cost is not counted: %s",
+                      diag.sentence);
+    if (end_hold(ctx, hold, NULL, &diag))
         ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0,
                       "sluice: the hold of the request cannot be ended: %s",
                       diag.sentence);
@@ -444,11 +456,11 @@ static ngx_int_t send_refusal(ngx_http_sluice_ctx_t *ctx)
     r->headers_out.content_length_n = (off_t)ctx->body.len;
     if (ctx->body.len == 0)
         r->header_only = 1;
+    out.buf = ngx_calloc_buf(r->pool);
+    if (!out.buf)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     rc = ngx_http_send_header(r);
     if (rc == NGX_OK && !r->header_only) {
-        out.buf = ngx_calloc_buf(r->pool);
-        if (!out.buf)
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
         out.buf->pos = ctx->body.data;
         out.buf->last = ctx->body.data + ctx->body.len;
         out.buf->memory = 1;
@@ -684,9 +696,11 @@ ngx_int_t ngx_http_sluice_handler(ngx_http_request_t *r)
 
 /* ---- the end of the response ---- */
 
+/* With `log_subrequest on` it is called for subrequests, too: the main request
+ * goes on, and keeps its hold. */
 ngx_int_t ngx_http_sluice_log_handler(ngx_http_request_t *r)
 {
-    ngx_http_sluice_ctx_t *ctx = ngx_http_sluice_ctx(r);
+    ngx_http_sluice_ctx_t *ctx = r == r->main ? ngx_http_sluice_ctx(r) : NULL;
     struct sl_cost costs[COSTS];
     struct sl_embed_actual actual = {.costs = costs};
     ngx_int_t count = 0;

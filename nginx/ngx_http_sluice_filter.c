@@ -55,11 +55,14 @@ static ngx_int_t add_header(ngx_http_request_t *r, const ngx_table_elt_t *ours)
     return NGX_OK;
 }
 
+/* Once. A later filter that replaces the response by an error page
+ * (filter_finalize) has cleared the headers: then once more. */
 static ngx_int_t header_filter(ngx_http_request_t *r)
 {
     ngx_http_sluice_ctx_t *ctx = r == r->main ? ngx_http_sluice_ctx(r) : NULL;
 
-    if (!ctx || ctx->headers_added || ctx->conf->mode != SLUICE_MODE_ON)
+    if (!ctx || ctx->conf->mode != SLUICE_MODE_ON ||
+        (ctx->headers_added && !r->filter_finalize))
         return next_filter(r);
     ctx->headers_added = 1;
     for (ngx_uint_t i = 0; i < ctx->header_count; i++)

@@ -138,6 +138,7 @@ static void *create_main_conf(ngx_conf_t *cf)
         ngx_array_init(&main->passes, cf->pool, 2,
                        sizeof(ngx_http_sluice_pass_t *)) != NGX_OK)
         return NULL;
+    ngx_queue_init(&main->held);
     return main;
 }
 
@@ -156,6 +157,28 @@ static void *create_loc_conf(ngx_conf_t *cf)
     loc->status = NGX_CONF_UNSET_UINT;
     loc->log_level = NGX_CONF_UNSET_UINT;
     return loc;
+}
+
+/* A cost of a limit that the policy does not have would stop no request. */
+static ngx_int_t check_limits(ngx_conf_t *cf, const char *directive,
+                              const ngx_http_sluice_policy_t *policy,
+                              const ngx_array_t *pairs)
+{
+    const ngx_http_sluice_pair_t *all = pairs ? pairs->elts : NULL;
+
+    for (ngx_uint_t i = 0; pairs && i < pairs->nelts; i++) {
+        struct sl_diag diag = {.sentence = ""};
+        struct sl_str name = {(const char *)all[i].name.data, all[i].name.len};
+
+        if (name.len == 0 ||
+            sl_embed_check_limit(policy->policy, name, &diag) == 0)
+            continue;
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s \"%V=...\": %s: %V",
+                           directive, &all[i].name, diag.sentence,
+                           &policy->path);
+        return NGX_ERROR;
+    }
+    return NGX_OK;
 }
 
 static char *merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
@@ -177,6 +200,11 @@ static char *merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_ptr_value(conf->settle, before->settle, NULL);
     ngx_conf_merge_uint_value(conf->status, before->status, 0);
     ngx_conf_merge_uint_value(conf->log_level, before->log_level, NGX_LOG_ERR);
+    if (conf->policy &&
+        (check_limits(cf, "sluice_cost", conf->policy, conf->cost) != NGX_OK ||
+         check_limits(cf, "sluice_settle", conf->policy, conf->settle) !=
+             NGX_OK))
+        return NGX_CONF_ERROR;
     if (conf->mode == SLUICE_MODE_OFF || conf->policy || conf->pass)
         return NGX_CONF_OK;
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,

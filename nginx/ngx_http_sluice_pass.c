@@ -398,6 +398,7 @@ char *ngx_http_sluice_set_pass(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
     pass->address = &url.addrs[0];
     pass->timeout = DEFAULT_TIMEOUT;
+    ngx_queue_init(&pass->idle);
     loc->pass = *place = pass;
     for (ngx_uint_t i = 2; i < cf->args->nelts; i++)
         if (set_option(cf, pass, &words[i]) != NGX_CONF_OK)

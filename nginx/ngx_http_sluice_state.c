@@ -360,12 +360,6 @@ void ngx_http_sluice_open_state(ngx_http_sluice_main_conf_t *main,
     struct sl_embed_options options = options_of(main);
     ngx_uint_t reads_files = 0;
 
-    ngx_http_sluice_pass_t **passes = main->passes.elts;
-
-    ngx_queue_init(&main->held);
-    for (ngx_uint_t i = 0; i < main->passes.nelts; i++) {
-        ngx_queue_init(&passes[i]->idle);
-    }
     for (ngx_uint_t i = 0; i < main->policies.nelts; i++) {
         struct sl_diag diag = {.sentence = ""};
 

@@ -26,6 +26,10 @@ struct sl_embed;
 SL_MUST_USE int sl_embed_check_policy(const struct sluice_policy *policy,
                                       struct sl_diag *diag);
 
+/* Has the policy a limit of this name? SLUICE_ENOENT and a sentence if not. */
+SL_MUST_USE int sl_embed_check_limit(const struct sluice_policy *policy,
+                                     struct sl_str name, struct sl_diag *diag);
+
 /* A sentence about settings of the policy that have no effect in a worker;
  * NULL: none. */
 const char *sl_embed_policy_note(const struct sluice_policy *policy);
@@ -34,7 +38,8 @@ struct sl_embed_options {
     const char *path; /* of the state, or: */
     void *memory;     /* shared, 64-byte aligned, zeros at first; opened by one
                        * process first */
-    uint64_t size;    /* of the state; 0: 64 MiB, for a file */
+    uint64_t size;    /* of the state; 0: 64 MiB, for a file. A file that is
+                       * there keeps its size. */
     int64_t (*now)(void *ctx); /* NULL: the system's clock */
     void *now_ctx;
 };
@@ -48,7 +53,8 @@ SL_MUST_USE int sl_embed_open(const struct sluice_policy *policy,
 /* NULL is allowed. */
 void sl_embed_close(struct sl_embed *embed);
 
-/* A message that a damaged file was moved aside; "": none. */
+/* A message that a damaged file was moved aside, or that a file has another
+ * size than `size`; "": none. */
 const char *sl_embed_notice(const struct sl_embed *embed);
 
 /* Reads the file of token keys again if it has changed. On failure the keys in

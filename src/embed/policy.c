@@ -80,6 +80,15 @@ int sl_embed_check_policy(const struct sluice_policy *policy,
     return 0;
 }
 
+int sl_embed_check_limit(const struct sluice_policy *policy, struct sl_str name,
+                         struct sl_diag *diag)
+{
+    struct sl_cost cost = {.limit = name};
+    struct sl_request request = {.costs = &cost, .cost_count = 1};
+
+    return sl_request_check(policy->policy, &request, diag);
+}
+
 const char *sl_embed_policy_note(const struct sluice_policy *policy)
 {
     if (policy->policy->server.usage.len > 0)

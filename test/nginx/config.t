@@ -60,6 +60,10 @@ refused(qr/value must be between 400 and 599/, $load,
     'sluice_status 200;');
 refused(qr/"sluice_state" directive is duplicate/,
     "$load sluice_state zone=one:1m; sluice_state zone=two:1m;");
+refused(qr/sluice_cost "apo=...": the policy has no limit "apo"; did you mean "api"/,
+    $load, 'location / { sluice on; sluice_cost apo=5; }');
+refused(qr/sluice_settle "tokens=...": the policy has no limit "tokens"/,
+    "$load sluice_settle tokens=5;", 'location / { sluice on; }');
 refused(qr/sluice_state: no file can be made in ".*none"/,
     "$load sluice_state {dir}/none/state;", 'sluice on;');
 

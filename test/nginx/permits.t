@@ -53,15 +53,25 @@ $t->start(
             sluice_settle tokens=$upstream_http_x_tokens;
             proxy_pass http://127.0.0.1:{port:app};
         }
-        location /jobs/peek { return 200; }
+        location /jobs/sub/ {
+            auth_request /allowed;
+            proxy_pass http://127.0.0.1:{port:app};
+        }
+        location = /allowed {
+            internal;
+            log_subrequest on;
+            sluice off;
+            proxy_pass http://127.0.0.1:{port:app}/ok;
+        }
 END
 
 sub go { $t->write("go-$_[0]", '') }
 
 # Sends a request that waits, and returns when the application has it.
 sub run {
-    my ($name, $user) = @_;
-    my $socket = $t->send('GET', "/jobs/wait/$name", 'X-User-Id' => $user,
+    my ($name, $user, $path) = @_;
+    $path //= "/jobs/wait/$name";
+    my $socket = $t->send('GET', $path, 'X-User-Id' => $user,
         Connection => 'close');
 
     $t->wait_for(sub { -e $t->dir . "/in-$name" }, "$name runs");
@@ -91,6 +101,13 @@ close $other;
 $t->wait_for(sub { $t->get('/jobs/x', @ann)->{status} == 200 }, 'freed');
 pass('a client that goes away frees its permit');
 go($_) for 'a2', 'a3';
+
+# A subrequest that ends, and is logged, ends no hold of its main request.
+my @subs = map { run("s$_", 'sue', "/jobs/sub/wait/s$_") } 1, 2;
+is($t->get('/jobs/x', 'X-User-Id' => 'sue')->{status}, 429,
+    'a subrequest leaves the permit to its main request');
+go("s$_") for 1, 2;
+is($t->receive($_)->{status}, 200, 'which ends') for @subs;
 
 # A worker that exits at once frees those of its requests.
 my @left = map { run("b$_", 'dan') } 1, 2;
