@@ -88,6 +88,9 @@ static void write_headers(struct sl_writer *w, const struct sl_request *request)
     sl_json_close(w, '}');
 }
 
+/* A verdict that waits in sluiced comes after the timeout of the proxy, which
+ * may let the request pass then. So sluiced answers at once, whatever the route
+ * says. */
 int sl_pass_write_check(const struct sl_request *request, struct sl_str token,
                         struct sl_buf *out)
 {
@@ -107,6 +110,7 @@ int sl_pass_write_check(const struct sl_request *request, struct sl_str token,
     write_if(&w, "request_id", request->request_id);
     write_costs(&w, request->has_cost, request->cost, request->costs,
                 request->cost_count);
+    sl_json_member_str(&w, "wait", SL_STR("0s"));
     if (request->hold > 0) {
         sl_json_key(&w, SL_STR("hold"));
         sl_writer_addf(&w, "\"%lldms\"", (long long)(request->hold / SL_MS));

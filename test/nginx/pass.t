@@ -26,11 +26,13 @@ limits:
   tokens: { kind: quota, per: user, rate: 1000/month }
   even: { kind: leaky-bucket, per: user, rate: 5/s queue 2 }
   ip: { kind: token-bucket, per: ip, rate: 1/hour }
+  slow: { kind: token-bucket, per: user, rate: 1/20s }
 routes:
   - { match: /jobs/**, limits: [jobs] }
   - { match: /ai/**, limits: [tokens] }
   - { match: /even/**, limits: [even] }
   - { match: /ip/**, limits: [ip] }
+  - { match: /queue/**, limits: [slow], wait: 30s }
 default: [api]
 END
 
@@ -106,6 +108,9 @@ is($t->get('/x', 'X-User' => 'bob', 'X-User-Id' => 'ann')->{status}, 200,
 is($t->statuses(2, '/ip/x'), '200 429', 'by its address');
 is($t->request('POST', '/x', 'X-User' => 'ann', body => 'x' x 100_000)->{status},
     429, 'a request with a body');
+
+is($t->statuses(2, '/queue/x', 'X-User' => 'zoe'), '200 429',
+    'a route with wait refuses at once, and does not let the timeout pass it');
 
 # Permits, costs, delays.
 my @cat = ('X-User' => 'cat', Connection => 'close');

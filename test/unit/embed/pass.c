@@ -40,9 +40,10 @@ TEST(checks)
     CHECK(sl_pass_write_check(&request, SL_STR(""), &out) == 0);
     CHECK_STR(text(),
               "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n"
-              "Content-Length: 83\r\n\r\n"
+              "Content-Length: 95\r\n\r\n"
               "{\"method\":\"GET\",\"path\":\"/a\\\"b\",\"user\":\"ann\","
-              "\"headers\":{\"Authorization\":\"Bearer x\"}}");
+              "\"wait\":\"0s\",\"headers\":{\"Authorization\":"
+              "\"Bearer x\"}}");
     CASE("costs, a hold and a token");
     request.header_count = 0;
     request.costs = &cost;
@@ -51,8 +52,8 @@ TEST(checks)
     start();
     CHECK(sl_pass_write_check(&request, SL_STR("secret"), &out) == 0);
     CHECK(strstr(text(), "X-Sluice-Token: secret\r\n") != NULL);
-    CHECK(strstr(text(), "\"cost\":{\"tokens\":5},\"hold\":\"1500ms\"") !=
-          NULL);
+    CHECK(strstr(text(), "\"cost\":{\"tokens\":5},\"wait\":\"0s\","
+                         "\"hold\":\"1500ms\"") != NULL);
     CASE("a path that no check can have is refused");
     request.path.len = (size_t)128 << 10;
     request.path.at = memset(malloc(request.path.len), 'a', request.path.len);
