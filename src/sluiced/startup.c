@@ -187,36 +187,17 @@ static int lock_state(struct sl_daemon *daemon, const char *path)
     return 0;
 }
 
-/* Returns the size of an existing state, or 0. A state with another `memory` is
- * used as it is if it cannot grow: an empty one would give every client a fresh
- * allowance. */
-static uint64_t existing_size(const char *path)
-{
-    struct sl_region_head head;
-    struct stat st = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool good;
-
-    if (fd < 0)
-        return 0;
-    good = fstat(fd, &st) == 0 &&
-           pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-           head.version == SL_REGION_VERSION &&
-           head.size == (uint64_t)st.st_size;
-    close(fd);
-    return good ? head.size : 0;
-}
-
 static sl_ns read_stopped(void *ctx)
 {
     return sl_clock_now(ctx);
 }
 
 /* Lets an existing state grow to `memory`. Returns its size, or 0: there is
- * none. If it cannot be copied (a full disk), the old one is used. */
+ * none. If it cannot grow (a full disk), it is used as it is: an empty one
+ * would give every client a fresh allowance. */
 static uint64_t grow_state(const char *path, uint64_t memory)
 {
-    uint64_t was = existing_size(path), size = was;
+    uint64_t was = sl_region_file_size(path), size = was;
     struct sl_diag why = {0};
     char from[32], to[32];
 
@@ -225,7 +206,7 @@ static uint64_t grow_state(const char *path, uint64_t memory)
     if (sl_region_grow(path, memory, &size, &why)) {
         sl_log(SL_LOG_WARN, "state file did not grow", "why", why.sentence,
                NULL);
-        return existing_size(path);
+        return sl_region_file_size(path);
     }
     if (size == was)
         return was;

@@ -1,5 +1,6 @@
 /* memory.c -- the memory store: the table as a store. Answers before take()
  * returns, and never fails. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -295,7 +296,7 @@ static struct memory *new_memory(const struct sl_alloc *alloc)
 static int open_region(struct memory *m, const struct sl_memory_options *o,
                        struct sl_region *ret, struct sl_diag *diag)
 {
-    uint64_t size = o->size ? o->size : DEFAULT_SIZE;
+    uint64_t size = o->size ? o->size : DEFAULT_SIZE, there;
     struct sl_diag why = {0};
     int err;
 
@@ -303,7 +304,9 @@ static int open_region(struct memory *m, const struct sl_memory_options *o,
         return sl_region_open_memory(ret, o->memory, size, diag);
     if (!o->path)
         return sl_region_open_heap(ret, size, diag);
-    err = sl_region_open_file(ret, o->path, size, SL_DAMAGE_SET_ASIDE, &why);
+    there = sl_region_file_size(o->path);
+    err = sl_region_open_file(ret, o->path, there ? there : size,
+                              SL_DAMAGE_SET_ASIDE, &why);
     if (err) {
         if (diag)
             *diag = why;
@@ -314,6 +317,12 @@ static int open_region(struct memory *m, const struct sl_memory_options *o,
                  "cannot use %s: %s; it was moved to %s, and an empty state "
                  "file was created",
                  o->path, why.sentence, ret->set_aside);
+    else if (o->size && ret->size != o->size)
+        snprintf(m->notice, sizeof(m->notice),
+                 "%s has %" PRIu64 " bytes, not %" PRIu64
+                 ", and is used as it is; to start empty with another size, "
+                 "remove it",
+                 o->path, ret->size, o->size);
     return 0;
 }
 

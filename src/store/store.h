@@ -295,7 +295,8 @@ struct sl_memory_options {
     const char *path; /* a file, or: */
     void *memory;     /* of the caller, `size` bytes, 64-byte aligned, zeros at
                        * first; opened by one process first */
-    uint64_t size;    /* 0: 64 MiB */
+    uint64_t size;    /* 0: 64 MiB. A file that is there keeps its size: an
+                       * empty one would give every client a fresh allowance */
     const struct sl_alloc *alloc;
     /* The clock of `now` in takes, read again if a take seems to be in the
      * past. NULL: the system's wall clock. */
@@ -306,7 +307,8 @@ struct sl_memory_options {
 SL_MUST_USE int sl_memory_open(const struct sl_memory_options *options,
                                struct sl_store **ret, struct sl_diag *diag);
 
-/* A message for the log: a damaged file was moved aside; "": none. */
+/* A message for the log: a damaged file was moved aside, or a file has another
+ * size than `size`; "": none. */
 const char *sl_memory_notice(const struct sl_store *store);
 
 /* The table itself, for views and metrics. */

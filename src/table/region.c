@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -428,6 +430,24 @@ void sl_region_close(struct sl_region *r)
     let_go(r);
 }
 
+uint64_t sl_region_file_size(const char *path)
+{
+    struct sl_region_head head;
+    struct stat st = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool good;
+
+    if (fd < 0)
+        return 0;
+    good = fstat(fd, &st) == 0 &&
+           pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+           head.magic == MAGIC && head.version == SL_REGION_VERSION &&
+           head.sum == sum_of_head(&head) &&
+           head.size == (uint64_t)st.st_size && !check_size(head.size, NULL);
+    close(fd);
+    return good ? head.size : 0;
+}
+
 /* ---- growing ----
  *
  * The bucket of a hash h is h * buckets / 2^64. With `factor` times as many
@@ -465,25 +485,54 @@ static void fill_grown(const struct sl_region *r, const struct sl_region *old,
     sl_hold_record_grow(r, old, factor);
 }
 
-/* Writes the new file beside the old one and renames it. */
+/* The owner and the mode of the old file: other processes open it, too. */
+static int copy_owner(int fd, int from)
+{
+    struct stat st;
+
+    return fstat(from, &st) || fchown(fd, st.st_uid, st.st_gid) ||
+           fchmod(fd, st.st_mode & 07777);
+}
+
+/* The rename must survive a crash of the machine. */
+static int sync_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int fd, err;
+
+    snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path) + 1, path);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    err = fsync(fd);
+    close(fd);
+    return err;
+}
+
+/* Writes the new file beside the old one and renames it. `path` has no links.
+ * What a process that was killed left of an earlier try is removed. */
 static int replace_grown(const char *path, const struct sl_region *old,
                          uint64_t size, uint64_t factor, struct sl_diag *diag)
 {
     struct sl_region r = {.size = size, .opener = getpid()};
-    char name[4096];
+    char name[PATH_MAX + 16];
     int err = 0;
 
-    if (snprintf(name, sizeof(name), "%s.growing", path) >= (int)sizeof(name))
-        return sl_diag_error(diag, SLUICE_ESYS, "%s: the path is too long",
-                             path);
-    r.fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    snprintf(name, sizeof(name), "%s.growing", path);
+    unlink(name);
+    r.fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (r.fd < 0)
         return system_error(diag, name, "cannot be opened");
-    err = map_file(&r, name, true, diag);
+    if (copy_owner(r.fd, old->fd))
+        err = system_error(diag, name,
+                           "cannot get the owner and mode of the state file");
+    if (!err)
+        err = map_file(&r, name, true, diag);
     if (!err) {
         fill_grown(&r, old, factor);
         if (msync(r.map, r.map_len, MS_SYNC) || fsync(r.fd) ||
-            rename(name, path))
+            rename(name, path) || sync_folder(path))
             err = system_error(diag, name, "cannot be written");
     }
     if (err)
@@ -496,13 +545,14 @@ int sl_region_grow(const char *path, uint64_t size, uint64_t *ret,
                    struct sl_diag *diag)
 {
     struct sl_region old = {.fd = -1};
+    char real[PATH_MAX];
     struct stat st;
     uint64_t factor;
     int err = 0;
 
-    if (stat(path, &st))
+    if (!realpath(path, real) || stat(real, &st))
         return system_error(diag, path, "cannot be read");
-    err = sl_region_open_file(&old, path, (uint64_t)st.st_size,
+    err = sl_region_open_file(&old, real, (uint64_t)st.st_size,
                               SL_DAMAGE_REFUSE, diag);
     if (err)
         return err;
@@ -512,7 +562,7 @@ int sl_region_grow(const char *path, uint64_t size, uint64_t *ret,
      * file at its path. */
     if (factor > 1 && lock_byte(old.fd, LOCK_OPENING, F_WRLCK, true) &&
         lock_byte(old.fd, LOCK_USING, F_WRLCK, false)) {
-        err = replace_grown(path, &old, size, factor, diag);
+        err = replace_grown(real, &old, size, factor, diag);
         if (!err)
             *ret = size;
     }

@@ -254,13 +254,18 @@ SL_MUST_USE int sl_region_open_file(struct sl_region *ret, const char *path,
                                     uint64_t size, enum sl_damage damage,
                                     struct sl_diag *diag);
 
+/* The size of the state file at `path`, which sl_region_open_file() needs; 0:
+ * there is none, or its head is damaged or of another version. */
+uint64_t sl_region_file_size(const char *path);
+
 /* Replaces the file at `path` by one of `size` bytes with the same contents.
  * Everything but the buckets is copied; each bucket is copied to the buckets
  * that share its hashes in the larger file, of which there must be a whole
  * number: see region.c. *ret is the number of bytes of the file now: `size`, or
  * the old size if `size` has no room for twice the buckets, or if another
  * process uses the file. A file that cannot be used is left to
- * sl_region_open_file(). The file changes at once, by a rename. */
+ * sl_region_open_file(). The file changes at once, by a rename, and keeps its
+ * owner and mode; a link to it stays. */
 SL_MUST_USE int sl_region_grow(const char *path, uint64_t size, uint64_t *ret,
                                struct sl_diag *diag);
 

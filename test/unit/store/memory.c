@@ -170,6 +170,19 @@ static void test_file(void)
     CHECK_EQ(left(store, 0, "k"), 7);
     sl_store_close(store);
 
+    CASE("a file of another size is used as it is, and said so");
+    options.size *= 2;
+    CHECK_EQ(sl_memory_open(&options, &store, &diag), 0);
+    CHECK(strstr(sl_memory_notice(store), "is used as it is") != NULL);
+    bind(store);
+    CHECK_EQ(left(store, 0, "k"), 7);
+    sl_store_close(store);
+    options.size = 0;
+    CHECK_EQ(sl_memory_open(&options, &store, &diag), 0);
+    CHECK_STR(sl_memory_notice(store), "");
+    sl_store_close(store);
+    options.size = 1 << 20;
+
     CASE("a damaged file is set aside, and said so");
     file = fopen(path, "r+");
     CHECK(file && fputs("garbage", file) >= 0 && fclose(file) == 0);

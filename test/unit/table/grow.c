@@ -168,6 +168,39 @@ TEST(refused)
     CHECK_EQ(sl_region_grow(path, 4 * MIB, &now, &diag), SLUICE_ESYS);
 }
 
+/* A link stays a link, and the new file has the owner and mode of the old. */
+TEST(links_and_owners)
+{
+    uid_t owner = geteuid() == 0 ? 12345 : geteuid();
+    char linked[128], half[128];
+    struct stat st;
+    uint64_t now = 0;
+    struct sl_diag diag = {0};
+
+    CASE("through a link, over what a killed process left");
+    fill();
+    snprintf(linked, sizeof(linked), "%s/link", dir);
+    snprintf(half, sizeof(half), "%s.growing", path);
+    CHECK_EQ(symlink("state", linked), 0);
+    CHECK_EQ(symlink("elsewhere", half), 0);
+    CHECK_EQ(chown(path, owner, (gid_t)-1), 0);
+    CHECK_EQ(chmod(path, 0660), 0);
+    CHECK_EQ(sl_region_grow(linked, 4 * MIB, &now, &diag), 0);
+    CHECK_EQ(now, 4 * MIB);
+    CHECK(lstat(linked, &st) == 0 && S_ISLNK(st.st_mode));
+    CHECK(lstat(path, &st) == 0 && S_ISREG(st.st_mode));
+    CHECK_EQ(st.st_mode & 07777, 0660);
+    CHECK_EQ(st.st_uid, owner);
+    CHECK_EQ(sl_region_file_size(linked), 4 * MIB);
+    CHECK_EQ(access(half, F_OK), -1);
+    open_table(4 * MIB);
+    CHECK_EQ(wrong_keys(), 0);
+    sl_table_done(&table);
+    unlink(linked);
+    unlink(path);
+    CHECK_EQ(sl_region_file_size(path), 0);
+}
+
 /* A head with other numbers is not one that has grown. */
 TEST(bad_heads)
 {
