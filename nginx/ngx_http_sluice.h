@@ -41,7 +41,8 @@ typedef struct {
     ngx_uint_t is_closing; /* the worker exits */
     ngx_str_t file;        /* of the state; empty: in the zone */
     ngx_shm_zone_t *zone;
-    size_t size; /* of the state */
+    size_t size;         /* of the state */
+    ngx_uint_t has_size; /* it is written; else a file may have another */
     ngx_cycle_t *cycle;
     void *memory;        /* of the state, in the zone */
     ngx_event_t refresh; /* in workers: token keys */

@@ -155,6 +155,7 @@ static char *set_zone(ngx_conf_t *cf, ngx_http_sluice_main_conf_t *main,
     if (bytes < LEAST_SIZE)
         return refuse_size(cf, word);
     main->size = (size_t)bytes;
+    main->has_size = 1;
     main->zone = ngx_shared_memory_add(cf, &name,
                                        main->size + main->size / 32 + ZONE_ROOM,
                                        &ngx_http_sluice_module);
@@ -192,6 +193,7 @@ char *ngx_http_sluice_set_state(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     if (bytes < LEAST_SIZE)
         return refuse_size(cf, &words[2]);
     main->size = (size_t)bytes;
+    main->has_size = 1;
     return NGX_CONF_OK;
 }
 
@@ -203,7 +205,7 @@ options_of(const ngx_http_sluice_main_conf_t *main)
     return (struct sl_embed_options){
         .path = main->file.len ? (const char *)main->file.data : NULL,
         .memory = main->memory,
-        .size = main->size};
+        .size = main->has_size ? main->size : 0};
 }
 
 /* Opens and closes the state for each policy: can all of them use it? */
@@ -228,46 +230,146 @@ static ngx_int_t try_state(ngx_http_sluice_main_conf_t *main, ngx_log_t *log)
     return NGX_OK;
 }
 
+/* Opens the file, or makes it, without following a link: the master may be
+ * root, and the folder not only root's. -1: logged. */
+static int open_file(const ngx_http_sluice_main_conf_t *main, struct stat *info,
+                     ngx_log_t *log)
+{
+    const char *path = (const char *)main->file.data;
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                  0600);
+
+    if (fd < 0) {
+        ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                      "sluice_state: \"%s\" cannot be opened%s", path,
+                      ngx_errno == ELOOP
+                          ? "; it must not be a link: write the path of the "
+                            "file itself"
+                          : "");
+        return -1;
+    }
+    if (fstat(fd, info) == 0 && S_ISREG(info->st_mode) && info->st_nlink == 1)
+        return fd;
+    ngx_log_error(NGX_LOG_EMERG, log, 0,
+                  "sluice_state: \"%s\" must be a regular file with one name",
+                  path);
+    close(fd);
+    return -1;
+}
+
 /* Workers may run as another user than the master. A file of root becomes
  * theirs; one of another user (sluiced's) is opened to their group. */
 static ngx_int_t share_file(const ngx_http_sluice_main_conf_t *main,
-                            ngx_log_t *log)
+                            const ngx_core_conf_t *core, ngx_log_t *log)
 {
-    ngx_core_conf_t *core =
-        (ngx_core_conf_t *)ngx_get_conf(main->cycle->conf_ctx, ngx_core_module);
-    const char *path = (const char *)main->file.data;
-    ngx_file_info_t info;
+    struct stat info;
+    int fd = open_file(main, &info, log), err = 0;
 
-    if (geteuid() != 0 || ngx_file_info(main->file.data, &info) ||
-        info.st_uid == core->user)
+    if (fd < 0)
+        return NGX_ERROR;
+    if (geteuid() == 0 && info.st_uid != core->user)
+        err = info.st_uid == 0
+                  ? fchown(fd, core->user, core->group)
+                  : fchown(fd, (uid_t)-1, core->group) || fchmod(fd, 0660);
+    if (err)
+        ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                      "sluice_state: \"%V\" cannot be shared with the workers",
+                      &main->file);
+    close(fd);
+    return err ? NGX_ERROR : NGX_OK;
+}
+
+/* The folder of the file. */
+static ngx_int_t find_folder(const ngx_http_sluice_main_conf_t *main,
+                             u_char *folder, size_t room)
+{
+    const u_char *slash = main->file.data + main->file.len;
+
+    while (slash > main->file.data + 1 && *slash != '/')
+        slash--;
+    if ((size_t)(slash - main->file.data) >= room)
+        return NGX_ERROR;
+    ngx_cpystrn(folder, main->file.data, (size_t)(slash - main->file.data) + 1);
+    return NGX_OK;
+}
+
+/* What a worker does: 0, or an errno. */
+static int reach(const ngx_core_conf_t *core, const char *path, int mode)
+{
+    if (setgid(core->group) || initgroups(core->username, core->group) ||
+        setuid(core->user) || access(path, mode))
+        return ngx_errno;
+    return 0;
+}
+
+/* Sees as the user of the workers whether they can open the file, or enter its
+ * folder. A worker that cannot would let all requests pass. */
+static ngx_int_t check_reach(const ngx_core_conf_t *core, const char *path,
+                             int mode, ngx_log_t *log)
+{
+    sigset_t set, old;
+    int status = 0;
+    pid_t pid;
+
+    if (geteuid() != 0)
+        return NGX_OK; /* workers have the user of the master */
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD); /* whose handler would take the child */
+    sigprocmask(SIG_BLOCK, &set, &old);
+    pid = fork();
+    if (pid == 0)
+        _exit(reach(core, path, mode));
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && ngx_errno == EINTR)
+        continue;
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return NGX_OK;
-    if (info.st_uid == 0 && chown(path, core->user, core->group) == 0)
-        return NGX_OK;
-    if (info.st_uid != 0 && chown(path, (uid_t)-1, core->group) == 0 &&
-        chmod(path, 0660) == 0)
-        return NGX_OK;
-    ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
-                  "%s cannot be shared with the workers", path);
+    ngx_log_error(NGX_LOG_EMERG, log, pid > 0 ? WEXITSTATUS(status) : ngx_errno,
+                  "sluice_state: the workers, which run as \"%s\", cannot use "
+                  "\"%s\"; name a file in a folder that they may enter, such "
+                  "as /var/lib/nginx",
+                  core->username, path);
     return NGX_ERROR;
 }
 
 /* nginx -t changes no state: it sees whether the file could be made. */
 static ngx_int_t test_file(const ngx_http_sluice_main_conf_t *main,
-                           ngx_log_t *log)
+                           const ngx_core_conf_t *core, ngx_log_t *log)
 {
     u_char folder[NGX_MAX_PATH];
-    const u_char *slash = main->file.data + main->file.len;
+    struct stat info;
 
-    while (slash > main->file.data + 1 && *slash != '/')
-        slash--;
-    if ((size_t)(slash - main->file.data) >= sizeof(folder))
+    if (find_folder(main, folder, sizeof(folder)) != NGX_OK)
         return NGX_ERROR;
-    ngx_cpystrn(folder, main->file.data, (size_t)(slash - main->file.data) + 1);
-    if (access((const char *)folder, W_OK) == 0)
-        return NGX_OK;
-    ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
-                  "sluice_state: no file can be made in \"%s\"", folder);
-    return NGX_ERROR;
+    if (access((const char *)folder, W_OK)) {
+        ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                      "sluice_state: no file can be made in \"%s\"", folder);
+        return NGX_ERROR;
+    }
+    if (lstat((const char *)main->file.data, &info) == 0 &&
+        (!S_ISREG(info.st_mode) || info.st_nlink != 1)) {
+        ngx_log_error(NGX_LOG_EMERG, log, 0,
+                      "sluice_state: \"%V\" must be a regular file with one "
+                      "name, not a link",
+                      &main->file);
+        return NGX_ERROR;
+    }
+    return check_reach(core, (const char *)folder, X_OK, log);
+}
+
+/* Before and after it is opened: a file with links is not touched. */
+static ngx_int_t prepare_file(ngx_http_sluice_main_conf_t *main,
+                              const ngx_core_conf_t *core, ngx_log_t *log)
+{
+    struct stat info;
+    int fd = open_file(main, &info, log);
+
+    if (fd < 0)
+        return NGX_ERROR;
+    close(fd);
+    if (try_state(main, log) != NGX_OK || share_file(main, core, log) != NGX_OK)
+        return NGX_ERROR;
+    return check_reach(core, (const char *)main->file.data, R_OK | W_OK, log);
 }
 
 /* The memory of the state is one piece of the zone's pool, kept from one
@@ -291,6 +393,8 @@ static ngx_int_t take_memory(ngx_http_sluice_main_conf_t *main,
 static ngx_int_t init_zone(ngx_shm_zone_t *zone, void *before)
 {
     ngx_http_sluice_main_conf_t *main = zone->data;
+    const ngx_core_conf_t *core =
+        (ngx_core_conf_t *)ngx_get_conf(main->cycle->conf_ctx, ngx_core_module);
     ngx_int_t rc;
 
     (void)before; /* the memory is found by its pool */
@@ -298,10 +402,8 @@ static ngx_int_t init_zone(ngx_shm_zone_t *zone, void *before)
         rc = take_memory(main, zone);
         return rc == NGX_OK ? try_state(main, zone->shm.log) : rc;
     }
-    if (ngx_test_config)
-        return test_file(main, zone->shm.log);
-    rc = try_state(main, zone->shm.log);
-    return rc == NGX_OK ? share_file(main, zone->shm.log) : rc;
+    return ngx_test_config ? test_file(main, core, zone->shm.log)
+                           : prepare_file(main, core, zone->shm.log);
 }
 
 /* A file has a zone, too: nginx prepares zones when it knows the user of the

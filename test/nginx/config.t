@@ -73,4 +73,25 @@ $t->write('state', 'not a state');
 ($ok) = $t->test_conf(http => "$load sluice_state {dir}/state;");
 ok($ok && $t->read('state') eq 'not a state', 'nginx -t changes no state');
 
+# A link is not followed, and the workers must reach the file.
+$t->write('other', '');
+symlink $t->dir . '/other', $t->dir . '/link' or die $!;
+my @link = (http => "$load sluice_state {dir}/link;");
+($ok, $out) = $t->test_conf(@link);
+like($out, qr/sluice_state: ".*link" must be a regular file/, 'no link');
+like($t->start_fails(@link), qr/\[emerg\].*link" cannot be opened; it must not be a link/,
+    'not at the start either');
+ok(-z $t->dir . '/other', 'and what it names stays');
+SKIP: {
+    skip 'only root starts workers of another user', 3 if $> != 0;
+    mkdir $t->dir . '/closed', 0700 or die $!;
+    my @closed = (user => 'user nobody nogroup;',
+        http => "$load sluice_state {dir}/closed/state size=1m;");
+    my $words = qr/\[emerg\].*workers, which run as "nobody", cannot use ".*closed.*Permission denied/;
+    ($ok, $out) = $t->test_conf(@closed);
+    ok(!$ok, 'a folder that workers may not enter');
+    like($out, $words, 'nginx -t says so');
+    like($t->start_fails(@closed), $words, 'and the start');
+}
+
 done_testing;

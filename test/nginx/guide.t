@@ -37,7 +37,7 @@ $t->write('sluice.yaml', block('yaml'));
 my $conf = block('nginx');
 $conf = change($conf, 'modules/ngx_http_sluice_module.so', $t->{module});
 $conf = change($conf, '/etc/sluice/', '{dir}/');
-$conf = change($conf, '/var/lib/sluice/', '{dir}/');
+$conf = change($conf, '/var/lib/nginx/', '{dir}/');
 $conf = change($conf, 'listen 80;', 'listen 127.0.0.1:{port};');
 $conf = change($conf, '127.0.0.1:3000', '127.0.0.1:{port:app}');
 # What a distribution sets when it builds nginx.
@@ -54,6 +54,6 @@ my ($expected) = $page =~ /^```sh\nfor i in.*?^```\n```\n(.*?)^```\n/ms;
 is($t->statuses(6, '/') =~ tr/ /\n/r . "\n", $expected,
     'answers as the guide says');
 is($t->get('/')->{headers}{'x-ratelimit-limit'}, 5, 'with headers');
-ok(-s $t->dir . '/nginx.state', 'the state is in its file');
+ok(-s $t->dir . '/sluice.state', 'the state is in its file');
 
 done_testing;

@@ -79,6 +79,15 @@ $t->wait_for(sub { $t->get('/jobs/z', 'X-User-Id' => 'ann')->{status} == 200 },
     'the permit');
 pass('and a permit of the old workers is free when their request ends');
 
+# A file of another size keeps its size and its counts.
+$t->configure((map { s/size=4m/size=8m/r } @http), @server);
+$t->reload;
+is($t->get('/x', 'X-User-Id' => 'ann')->{status}, 429,
+    'another size keeps the count');
+like($t->read('error.log'), qr/state has 4194304 bytes, not 8388608, and is used/,
+    'and is said');
+is(-s $t->dir . '/state', 4 << 20, 'the file stays');
+
 # sluiced with the same file.
 SKIP: {
     my $daemon = $ENV{SLUICED} // '';

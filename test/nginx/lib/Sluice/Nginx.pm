@@ -93,7 +93,7 @@ sub read {
 # Writes nginx.conf: whole texts of the http block and of one server.
 sub configure {
     my ($self, %texts) = @_;
-    my $user = $> == 0 ? 'user root;' : '';
+    my $user = $texts{user} // ($> == 0 ? 'user root;' : '');
     my $http = $texts{http} // '';
     my $server = $texts{server} // '';
     my $log = $http =~ /access_log/ ? '' : 'access_log off;';
@@ -129,6 +129,14 @@ sub test_conf {
     $self->configure(%texts) if %texts;
     $out = `$self->{nginx} -t -p $self->{dir} -c $self->{dir}/nginx.conf 2>&1`;
     return ($? == 0, $out);
+}
+
+# The output of an nginx that does not start.
+sub start_fails {
+    my ($self, %texts) = @_;
+
+    $self->configure(%texts);
+    return scalar `timeout 30 $self->{nginx} -p $self->{dir} -c $self->{dir}/nginx.conf -g 'daemon off;' 2>&1`;
 }
 
 sub start {
