@@ -98,6 +98,11 @@ void ngx_http_sluice_call_drop(ngx_http_sluice_call_t *call);
 void ngx_http_sluice_call_start(ngx_http_sluice_call_t *call,
                                 ngx_http_sluice_done_pt done, void *data);
 
+/* A function that gets a reply that comes after the timeout, when `done` has
+ * been told that there is none. */
+void ngx_http_sluice_call_late(ngx_http_sluice_call_t *call,
+                               ngx_http_sluice_done_pt late, void *data);
+
 /* Another function gets the reply of a call that was started. */
 void ngx_http_sluice_call_turn(ngx_http_sluice_call_t *call,
                                ngx_http_sluice_done_pt done, void *data);

@@ -645,6 +645,7 @@ static ngx_int_t ask(ngx_http_sluice_ctx_t *ctx)
                                 ngx_http_sluice_call_text(call)) == 0) {
             ctx->call = call;
             ctx->is_starting = 1;
+            ngx_http_sluice_call_late(call, on_orphan, pass);
             ngx_http_sluice_call_start(call, on_verdict, ctx);
             ctx->is_starting = 0;
             return NGX_OK;

@@ -14,6 +14,7 @@
 #define IDLE_MOST       32                /* connections that a worker keeps */
 #define IDLE_FOR        30000             /* ms */
 #define DEFAULT_TIMEOUT 500               /* ms */
+#define LATE_FOR        5000              /* ms: a reply after the timeout */
 #define FIRST_ROOM      ((size_t)8 << 10) /* for a reply */
 
 struct ngx_http_sluice_call_s {
@@ -21,11 +22,14 @@ struct ngx_http_sluice_call_s {
     ngx_pool_t *pool;
     ngx_http_sluice_done_pt done; /* NULL: the answer does not matter */
     void *data;
+    ngx_http_sluice_done_pt late; /* for a reply after the timeout; or NULL */
+    void *late_data;
     struct sl_buf out, in;
     size_t sent;
     ngx_connection_t *connection;
     ngx_event_t timeout;
     ngx_uint_t is_reused; /* the connection was idle */
+    ngx_uint_t is_late;   /* the timeout has passed */
 };
 
 /* ---- connections ---- */
@@ -183,14 +187,28 @@ static void fail(ngx_http_sluice_call_t *call)
     finish(call, NULL);
 }
 
+/* The request goes on without a reply. One that comes a little later may hold
+ * something, which `late` gives back. */
 static void on_timeout(ngx_event_t *event)
 {
     ngx_http_sluice_call_t *call = event->data;
+    ngx_http_sluice_done_pt done = call->done;
+    void *data = call->data;
 
-    ngx_log_error(NGX_LOG_ERR, event->log, 0,
-                  "sluice: %V did not answer within %M ms",
-                  &call->pass->address->name, call->pass->timeout);
-    finish(call, NULL);
+    if (!call->is_late)
+        ngx_log_error(NGX_LOG_ERR, event->log, 0,
+                      "sluice: %V did not answer within %M ms",
+                      &call->pass->address->name, call->pass->timeout);
+    if (!call->late || call->is_late) {
+        finish(call, NULL);
+        return;
+    }
+    call->is_late = 1;
+    call->is_reused = 0; /* it is not sent again */
+    ngx_http_sluice_call_turn(call, call->late, call->late_data);
+    ngx_add_timer(&call->timeout, LATE_FOR);
+    if (done)
+        done(data, NULL);
 }
 
 static void on_write(ngx_event_t *event)
@@ -308,6 +326,13 @@ void ngx_http_sluice_call_start(ngx_http_sluice_call_t *call,
 void ngx_http_sluice_call_drop(ngx_http_sluice_call_t *call)
 {
     free_call(call);
+}
+
+void ngx_http_sluice_call_late(ngx_http_sluice_call_t *call,
+                               ngx_http_sluice_done_pt late, void *data)
+{
+    call->late = late;
+    call->late_data = data;
 }
 
 void ngx_http_sluice_call_turn(ngx_http_sluice_call_t *call,

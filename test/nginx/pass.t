@@ -57,6 +57,20 @@ $t->serve(app => sub {
         until $path !~ /wait/ || -e "$dir/go" || !-d $dir;
     return "HTTP/1.1 200 OK\r\nX-Tokens: 150\r\nContent-Length: 2\r\n\r\nok";
 });
+# A sluiced whose verdict, with a hold, comes after the timeout.
+$t->serve(late => sub {
+    my ($method, $path) = @_;
+    my $dir = $t->dir;
+    my $verdict = '{"allowed":true,"status":200,"hold":"h1",'
+        . '"hold_expires_ms":60000,"headers":{}}';
+
+    $t->write('released', $path) if $path =~ /settle/;
+    select undef, undef, undef, 0.01
+        until $path =~ /settle/ || -e "$dir/late" || !-d $dir;
+    $verdict = '{}' if $path =~ /settle/;
+    return "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: "
+        . length($verdict) . "\r\n\r\n$verdict";
+});
 # Accepts, and never answers.
 my $mute = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1');
 $t->{ports}{mute} = $mute->sockport;
@@ -79,6 +93,10 @@ END
         location /open/ { sluice_pass 127.0.0.1:{port:none}; empty_gif; }
         location /closed/ {
             sluice_pass 127.0.0.1:{port:none} fail=closed;
+            empty_gif;
+        }
+        location /late/ {
+            sluice_pass 127.0.0.1:{port:late} timeout=50ms;
             empty_gif;
         }
         location /mute/ {
@@ -153,6 +171,12 @@ is($t->get('/closed/x')->{status}, 503, 'fail=closed');
 is($t->get('/mute/x')->{status}, 200, 'a timeout');
 like($t->read('error.log'), qr/127\.0\.0\.1:\d+ did not answer within 50 ms/,
     'is logged');
+
+# What a late verdict holds is given back.
+is($t->get('/late/x')->{status}, 200, 'a verdict that is late');
+$t->write('late', '');
+$t->wait_for(sub { $t->read('released') eq '/v1/holds/h1/settle' }, 'released');
+pass('its hold is ended');
 
 # A client that leaves while sluiced is asked.
 my $gone = $t->send('GET', '/mute/x');
