@@ -94,6 +94,9 @@ ngx_http_sluice_call_t *ngx_http_sluice_call_new(ngx_http_sluice_pass_t *pass);
 struct sl_buf *ngx_http_sluice_call_text(ngx_http_sluice_call_t *call);
 void ngx_http_sluice_call_drop(ngx_http_sluice_call_t *call);
 
+/* Memory that lives until `done` has returned. NULL without memory. */
+void *ngx_http_sluice_call_alloc(ngx_http_sluice_call_t *call, size_t size);
+
 /* The call frees itself. `done` may be NULL. */
 void ngx_http_sluice_call_start(ngx_http_sluice_call_t *call,
                                 ngx_http_sluice_done_pt done, void *data);

@@ -19,10 +19,21 @@ static struct sl_str text_of(const ngx_str_t *text)
 
 /* ---- contexts ---- */
 
+/* Ends a hold of sluiced with what it took. */
+static void release(ngx_http_sluice_pass_t *pass, struct sl_str hold)
+{
+    ngx_http_sluice_call_t *call = ngx_http_sluice_call_new(pass);
+
+    if (call && sl_pass_write_settle(hold, NULL, text_of(&pass->token),
+                                     ngx_http_sluice_call_text(call)) == 0)
+        ngx_http_sluice_call_start(call, NULL, NULL);
+    else if (call)
+        ngx_http_sluice_call_drop(call);
+}
+
 /* A verdict without a request: what it holds is given back. */
 static void on_orphan(void *data, const struct sl_pass_reply *reply)
 {
-    ngx_http_sluice_call_t *call = NULL;
     struct sl_embed_answer answer;
     struct sl_rendered rendered;
     struct sl_arena arena;
@@ -32,14 +43,7 @@ static void on_orphan(void *data, const struct sl_pass_reply *reply)
     sl_arena_init(&arena, SL_PASS_REPLY, &sl_alloc_libc);
     if (sl_pass_read_verdict(reply->body, &arena, &answer, &rendered) == 0 &&
         answer.hold.len > 0)
-        call = ngx_http_sluice_call_new(data);
-    if (call &&
-        sl_pass_write_settle(answer.hold, NULL,
-                             text_of(&((ngx_http_sluice_pass_t *)data)->token),
-                             ngx_http_sluice_call_text(call)) == 0)
-        ngx_http_sluice_call_start(call, NULL, NULL);
-    else if (call)
-        ngx_http_sluice_call_drop(call);
+        release(data, answer.hold);
     sl_arena_done(&arena);
 }
 
@@ -90,17 +94,47 @@ static ngx_http_sluice_ctx_t *new_ctx(ngx_http_request_t *r,
 
 /* ---- holds ---- */
 
-/* Tells sluiced; the answer does not matter. */
+/* A hold that sluiced is told to settle. */
+typedef struct {
+    ngx_http_sluice_pass_t *pass;
+    size_t len;
+    char hold[];
+} settling_t;
+
+/* sluiced refuses a cost of a limit that its policy does not have. */
+static void on_settled(void *data, const struct sl_pass_reply *reply)
+{
+    settling_t *settling = data;
+
+    if (!reply || reply->status < 400 || reply->status >= 500 ||
+        reply->status == 404)
+        return;
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "sluice: the actual cost is not counted: sluiced refuses it");
+    release(settling->pass, (struct sl_str){settling->hold, settling->len});
+}
+
+/* Tells sluiced to extend a hold, or to settle it. */
 static int tell(ngx_http_sluice_ctx_t *ctx, struct sl_str hold, int64_t life,
                 const struct sl_embed_actual *actual, struct sl_diag *diag)
 {
     ngx_http_sluice_pass_t *pass = ctx->conf->pass;
     ngx_http_sluice_call_t *call = ngx_http_sluice_call_new(pass);
+    settling_t *settling = NULL;
     struct sl_buf *text;
     int err;
 
-    if (!call)
+    if (call)
+        settling =
+            ngx_http_sluice_call_alloc(call, sizeof(*settling) + hold.len);
+    if (!settling) {
+        if (call)
+            ngx_http_sluice_call_drop(call);
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+    }
+    settling->pass = pass;
+    settling->len = hold.len;
+    ngx_memcpy(settling->hold, hold.at, hold.len);
     text = ngx_http_sluice_call_text(call);
     err = life > 0
               ? sl_pass_write_extend(hold, life, text_of(&pass->token), text)
@@ -109,7 +143,7 @@ static int tell(ngx_http_sluice_ctx_t *ctx, struct sl_str hold, int64_t life,
         ngx_http_sluice_call_drop(call);
         return sl_diag_error(diag, err, "the call to sluiced is too long");
     }
-    ngx_http_sluice_call_start(call, NULL, NULL);
+    ngx_http_sluice_call_start(call, actual ? on_settled : NULL, settling);
     return 0;
 }
 

@@ -306,6 +306,11 @@ struct sl_buf *ngx_http_sluice_call_text(ngx_http_sluice_call_t *call)
     return &call->out;
 }
 
+void *ngx_http_sluice_call_alloc(ngx_http_sluice_call_t *call, size_t size)
+{
+    return ngx_palloc(call->pool, size);
+}
+
 void ngx_http_sluice_call_start(ngx_http_sluice_call_t *call,
                                 ngx_http_sluice_done_pt done, void *data)
 {

@@ -90,6 +90,10 @@ END
             sluice_settle $upstream_http_x_tokens;
             proxy_pass http://127.0.0.1:{port:app};
         }
+        location /jobs/typo/ {
+            sluice_settle tokns=$upstream_http_x_tokens;
+            proxy_pass http://127.0.0.1:{port:app};
+        }
         location /open/ { sluice_pass 127.0.0.1:{port:none}; empty_gif; }
         location /closed/ {
             sluice_pass 127.0.0.1:{port:none} fail=closed;
@@ -142,6 +146,11 @@ $t->write('go', '');
 is($t->receive($job)->{status}, 200, 'the job ends');
 $t->wait_for(sub { $t->get('/jobs/x', @cat)->{status} == 200 }, 'its permit');
 pass('and its permit is free');
+is($t->get('/jobs/typo/x', 'X-User' => 'tim')->{status}, 200, 'a wrong limit');
+$t->wait_for(sub { $t->get('/jobs/x', 'X-User' => 'tim')->{status} == 200 },
+    'the permit');
+like($t->read('error.log'), qr/the actual cost is not counted: sluiced refuses/,
+    'in sluice_settle is logged, and its permit is free');
 $t->get('/ai/x', 'X-User' => 'dan');
 $t->wait_for(sub { $t->get('/ai/x', 'X-User' => 'dan')
     ->{headers}{'x-ratelimit-remaining'} <= 450 }, 'a cost is settled');
