@@ -109,6 +109,13 @@ static bool split(struct sl_str token, struct sl_str *text, struct sl_str *mac)
     return text->len > sizeof(VERSION) - 1;
 }
 
+bool sl_usage_token_has_form(struct sl_str token)
+{
+    struct sl_str text, mac;
+
+    return split(token, &text, &mac) && mac.len > 0;
+}
+
 static bool is_signed(const uint8_t key[SL_USAGE_TOKEN_KEY], struct sl_str text,
                       struct sl_str mac)
 {

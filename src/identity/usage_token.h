@@ -40,6 +40,9 @@ SL_MUST_USE int
 sl_usage_token_write(const uint8_t key[static SL_USAGE_TOKEN_KEY],
                      const struct sl_usage_claims *claims, struct sl_buf *out);
 
+/* Has it the form of a token? Needs no key. */
+SL_MUST_USE bool sl_usage_token_has_form(struct sl_str token);
+
 /* Verify a token. The texts of *ret are in `arena`; they are valid if the
  * token is good, and also if it has expired. */
 SL_MUST_USE enum sl_usage_token_fault

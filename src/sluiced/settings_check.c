@@ -21,6 +21,7 @@
 #define CONNECTIONS_MOST 1000000
 #define MEMORY_MIN       (UINT64_C(1) << 20)
 #define TOKEN_MOST       ((size_t)4096)
+#define KEY_LEAST        32 /* bytes */
 
 #define DEADLINE_LEAST SL_MS
 #define DEADLINE_MOST  (10 * SL_S)
@@ -319,6 +320,24 @@ static int read_token(struct sl_settings *s, enum sl_setting id, void *ret,
     return status;
 }
 
+/* Who has a usage token can try keys offline: a short one would be found. */
+static int read_key(struct sl_settings *s, enum sl_setting id, void *ret,
+                    struct sl_diag *diag)
+{
+    size_t len;
+    int status = read_token(s, id, ret, diag);
+
+    if (status)
+        return status;
+    len = strlen(s->values[id].text);
+    if (len == 0 || len >= KEY_LEAST)
+        return 0;
+    return refuse(s, id, diag,
+                  "the key has %zu bytes and must have at least %d; make one "
+                  "with `openssl rand -hex 32`",
+                  len, KEY_LEAST);
+}
+
 /* The order matters: threads depend on the clock. */
 static const struct {
     enum sl_setting id;
@@ -349,7 +368,7 @@ static const struct {
     FIELD(tls_client_ca, read_file, tls_client_ca),
     FIELD(access_token, read_token, access_token),
     FIELD(admin_token, read_token, admin_token),
-    FIELD(usage_token_key, read_token, usage_token_key),
+    FIELD(usage_token_key, read_key, usage_token_key),
     FIELD(admin_read_token, read_token, admin_read_token),
 };
 

@@ -135,7 +135,36 @@ check 'without a database nothing is CSV' answers 200
 show "$token" '?format=csv'
 check 'there is no history' answers 501
 stop
-printf 'one key for all\n' | tr -d ' ' >key
+
+# ---- a key that the database does not give ----
+
+begin
+make_token '"org":"acme"'
+stop
+python3 -c 'import sqlite3
+with sqlite3.connect("books.db") as db:
+    db.execute("UPDATE repeats SET fingerprint = 1 WHERE name = \"usage-token\"")'
+begin
+show "$token"
+check 'a damaged key is no answer' answers 503
+check 'and is said' has "$out" 'it is damaged'
+show "$token"
+check 'the database is not asked again at once' has "$out" 'a moment ago'
+check 'but later' has "$fields" 'Retry-After: 1'
+show abc
+check 'what is no token needs no key' answers 401
+clock 2026-11-15T12:00:01Z
+show "$token"
+check 'after a second it is' has "$out" 'it is damaged'
+stop
+
+# ---- a key from a file ----
+
+echo one-byte-less-than-thirty-two-b >key
+run "$sluiced_test" -c p.yaml --store memory: --usage none --usage-token-key-file key
+check 'a short key is refused' is 2
+check 'with what to do' has "$err" 'the key has 31 bytes and must have at least 32; make one with'
+echo onekeyforall-onekeyforall-onekeyforall >key
 start_virtual -c p.yaml --threads 1 --store memory: --usage none --usage-token-key-file key
 make_token '"org":"acme"'
 stop
@@ -146,7 +175,7 @@ stop
 start_virtual -c p.yaml --threads 1 --store memory: --access-token-file key
 ask /v1/usage-tokens -d '{"org":"acme"}'
 check 'with an access token, a backend needs it' answers 401
-ask /v1/usage-tokens -d '{"org":"acme"}' -H 'Authorization: Bearer onekeyforall'
+ask /v1/usage-tokens -d '{"org":"acme"}' -H 'Authorization: Bearer onekeyforall-onekeyforall-onekeyforall'
 check 'and has it' answers 200
 token=$(member token)
 show "${token//\"/}"

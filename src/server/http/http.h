@@ -169,7 +169,13 @@ struct sl_usage_page {
     /* Written once by one thread, which sets the state to KNOWN then. */
     _Atomic int key_state;
     uint8_t key[SL_USAGE_TOKEN_KEY];
+
+    /* The database did not have the key at this time; 0: it was not asked.
+     * It is not asked again for SL_USAGE_KEY_PAUSE. */
+    _Atomic sl_ns key_failed;
 };
+
+#define SL_USAGE_KEY_PAUSE SL_S
 
 enum { SL_USAGE_KEY_UNKNOWN, SL_USAGE_KEY_WRITING, SL_USAGE_KEY_KNOWN };
 

@@ -393,6 +393,7 @@ void sl_http_usage_read(struct sl_http_call *call)
 {
     struct reading *r;
 
+    sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
     if (sl_str_eq(call->rest, SL_STR("export"))) {
         sl_http_usage_export(call);
         return;

@@ -58,6 +58,13 @@ static void keep_key(struct sl_usage_page *page, struct sl_str text)
                           memory_order_release);
 }
 
+static void refuse_without_key(struct sl_http_call *call, const char *why)
+{
+    sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
+    sl_http_refuse(call, 503, "USAGE",
+                   "the key of usage tokens is in the database: %s", why);
+}
+
 static void on_key(struct sl_job *job)
 {
     struct waiting *wait = job->ctx;
@@ -66,10 +73,9 @@ static void on_key(struct sl_job *job)
     bool answered = true;
 
     if (job->err || text.len != SL_USAGE_TOKEN_KEY) {
-        sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
-        sl_http_refuse(call, 503, "USAGE",
-                       "the key of usage tokens is in the database: %s",
-                       job->err ? job->diag.sentence : "it is damaged");
+        atomic_store(&page_of(call)->key_failed, sl_http_now(call));
+        refuse_without_key(call,
+                           job->err ? job->diag.sentence : "it is damaged");
     } else {
         keep_key(page_of(call), text);
         answered = wait->next(wait, (const uint8_t *)text.at);
@@ -99,6 +105,15 @@ static void ask_key(struct waiting *wait, struct sl_registry *registry)
     sl_registry_ask(registry, &wait->job);
 }
 
+/* Tokens come from any client: a database in trouble is not asked for each. */
+static bool has_just_failed(const struct sl_http_call *call)
+{
+    sl_ns failed = atomic_load(&page_of(call)->key_failed);
+    sl_ns since = sl_http_now(call) - failed;
+
+    return failed > 0 && since >= 0 && since < SL_USAGE_KEY_PAUSE;
+}
+
 /* Call next() with the key: now, or when the database has answered. */
 static void with_key(struct waiting *wait)
 {
@@ -108,6 +123,8 @@ static void with_key(struct waiting *wait)
     if (atomic_load_explicit(&page->key_state, memory_order_acquire) ==
         SL_USAGE_KEY_KNOWN)
         (void)wait->next(wait, page->key);
+    else if (meter && has_just_failed(wait->call))
+        refuse_without_key(wait->call, "it did not answer a moment ago");
     else if (meter)
         ask_key(wait, sl_usage_buffer_registry(meter));
     else
@@ -391,7 +408,7 @@ void sl_usage_data(struct sl_http_call *call)
         return;
     sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
     (void)allow_origin(call);
-    if (token_of(call).len == 0) { /* costs no question to the database */
+    if (!sl_usage_token_has_form(token_of(call))) { /* needs no database */
         (void)refuse_token(call, false);
         return;
     }

@@ -126,6 +126,16 @@ TEST(forged)
     tear_down();
 }
 
+TEST(form)
+{
+    CASE("the form is known without a key");
+    CHECK(sl_usage_token_has_form(SL_STR("slu1.e30.AA")));
+    CHECK(!sl_usage_token_has_form(SL_STR("")));
+    CHECK(!sl_usage_token_has_form(SL_STR("slu1.e30.")));
+    CHECK(!sl_usage_token_has_form(SL_STR("slu1.e30")));
+    CHECK(!sl_usage_token_has_form(SL_STR("a.b.c")));
+}
+
 TEST(large)
 {
     static char name[SL_USAGE_TOKEN_MOST];
