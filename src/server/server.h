@@ -124,6 +124,8 @@ struct sl_server_worker {
     struct sl_hash_key token_key; /* tokens are compared hashed with it */
     struct sl_server_ops spare, suspended;
     unsigned spare_count;
+    unsigned wrong_count; /* admin: wrong tokens since then, session.c */
+    sl_ns wrong_since;
     char date[32]; /* HTTP only: text of the Date field, and its second */
     sl_ns date_at;
 };

@@ -65,6 +65,13 @@ void sl_daemon_audit(struct sl_daemon *daemon, const struct sl_audit_note *note)
            NULL);
 }
 
+static void on_wrong_token(void *ctx, const char *peer)
+{
+    (void)ctx;
+    sl_log(SL_LOG_WARN, "sign-in refused", "peer", peer, "why",
+           "neither admin_token nor admin_read_token", NULL);
+}
+
 static void on_audit(void *ctx, const struct sl_audit_note *note)
 {
     sl_daemon_audit(ctx, note);
@@ -248,6 +255,7 @@ void sl_admin_ops_open(struct sl_daemon *daemon)
         .top = on_top,
         .feature = on_feature,
         .audit = on_audit,
+        .wrong_token = on_wrong_token,
         .denials = on_denials,
         .forget_denials = on_forget_denials,
         .webhooks = on_webhooks,

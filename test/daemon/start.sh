@@ -149,8 +149,11 @@ tell /v1/policy
 check 'the policy is not' answers 401
 tell /v1/policy -H 'Authorization: Bearer 0ther'
 check 'but for those with the token' answers 200
+tell /v1/session -d '{"token":"wr0ng"}'
+check 'a wrong token does not sign in' answers 401
 stop
-check 'no token was logged' test "${err/s3cret/}${err/0ther/}" = "$err$err"
+check 'which is logged with its address' has "$err" '"event":"sign-in refused","peer":"127.0.0.1"'
+check 'no token was logged' test "${err/s3cret/}${err/0ther/}${err/wr0ng/}" = "$err$err$err"
 
 # ---- unix sockets ----
 

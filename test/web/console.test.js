@@ -228,8 +228,9 @@ test("sign in, read only, and a daemon that is killed", async (t) => {
     const sluiced = await setUp(t, words);
     const context = await browser(t);
     const page = await pageOf(context, sluiced.admin);
+    const cookieName = `sluice_session_${new URL(sluiced.admin).port}`;
     const cookies = async () => (await context.cookies()).filter(
-        ({ name }) => name === "sluice_session");
+        ({ name }) => name === cookieName);
 
     await page.goto(`${sluiced.admin}/ui/`);
     await page.getByLabel("Admin token").fill("wrong");
@@ -252,7 +253,7 @@ test("sign in, read only, and a daemon that is killed", async (t) => {
         assert.ok(!cookie.value.includes("secret"));
 
         // A change needs the CSRF value, also with the cookie.
-        const headers = { Cookie: `sluice_session=${cookie.value}` };
+        const headers = { Cookie: `${cookieName}=${cookie.value}` };
         const change = (more) => fetch(`${sluiced.admin}/v1/features/assistant`, {
             method: "PUT", body: '{"enabled":true}', headers: { ...headers, ...more } });
 
@@ -285,6 +286,28 @@ test("sign in, read only, and a daemon that is killed", async (t) => {
                                   { headers: bearer })).status, 200);
         assert.equal((await (await fetch(`${sluiced.admin}/v1/features/assistant`, {
             method: "DELETE", headers: bearer })).json()).code, "READ_ONLY");
+    });
+
+    await t.test("a proxy that adds the token has signed in its user", async () => {
+        await context.clearCookies();
+        await page.setExtraHTTPHeaders({ Authorization: "Bearer secret-one" });
+        await page.goto(`${sluiced.admin}/ui/#switches`);
+        await page.reload();
+        await page.getByRole("button", { name: "Switch off" }).first().waitFor();
+        assert.equal(await page.getByRole("button", { name: "Sign out" }).count(), 0);
+        assert.equal(await page.evaluate(async () => (await fetch(
+            "../v1/features/assistant", { method: "PUT", body: '{"enabled":true}' })).status),
+                     200);
+        assert.deepEqual(await cookies(), []);
+
+        await page.setExtraHTTPHeaders({ Authorization: "Bearer secret-two" });
+        await page.reload();
+        await page.getByText("read-only").waitFor();
+        await page.setExtraHTTPHeaders({});
+        await page.reload();
+        await page.getByLabel("Admin token").fill("secret-two");
+        await page.getByRole("button", { name: "Sign in" }).click();
+        await page.getByText("read-only").waitFor();
     });
 
     await t.test("it says that the daemon is away, and comes back", async () => {

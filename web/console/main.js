@@ -32,7 +32,8 @@ function showSession() {
 
     place.replaceChildren(
         ...session.readOnly ? [el("span", { class: "pill" }, "read-only")] : [],
-        ...session.needsToken && session.signedIn ? [el("button", {
+        // A token that a proxy adds has no session that could end.
+        ...session.signedIn && session.csrf ? [el("button", {
             onclick: () => signOut().then(start) }, "Sign out")] : []);
 }
 

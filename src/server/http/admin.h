@@ -55,6 +55,10 @@ struct sl_admin {
     /* Records a change in the audit, or in the log without a registry. */
     void (*audit)(void *ctx, const struct sl_audit_note *note);
 
+    /* A browser of `peer` (an address, or "unix") sent a wrong token to sign
+     * in. NULL: not here. */
+    void (*wrong_token)(void *ctx, const char *peer);
+
     /* The denial history in memory: append what a query finds, as items of a
      * JSON array (all, or only what is not in the database), or delete the
      * records of a name. The first returns their number, or an error. */

@@ -33,6 +33,15 @@ void sl_http_resume(struct sl_http_call *call);
 /* Returns false after a refusal (401): the client needs a token. */
 bool sl_http_admit(struct sl_http_call *call);
 
+/* The token that the request has, if any. */
+enum sl_http_shown {
+    SL_SHOWN_NONE,
+    SL_SHOWN_READ_TOKEN,
+    SL_SHOWN_TOKEN,
+};
+
+enum sl_http_shown sl_http_shown(struct sl_http_call *call);
+
 /* ---- sessions of browsers: session.c ---- */
 
 /* What the session cookie of the request allows. */
@@ -55,8 +64,12 @@ void sl_http_call_init(struct sl_server_worker *worker,
 void sl_http_call_free(struct sl_server_op *op);
 
 /* May the client send the body of this head? If not, the call has its refusal:
- * a body without a token is not buffered. */
-SL_MUST_USE bool sl_http_access_check(struct sl_http_call *call);
+ * without a token, up to SL_PUBLIC_BODY bytes are buffered for a public path,
+ * and none for others. */
+SL_MUST_USE bool sl_http_access_check(struct sl_http_call *call,
+                                      bool *is_public);
+
+#define SL_PUBLIC_BODY ((size_t)4 << 10)
 
 /* Count the answered call. */
 void sl_http_count(const struct sl_http_call *call);

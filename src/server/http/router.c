@@ -173,14 +173,15 @@ static void prepare(struct sl_http_call *call)
     split_target(call);
 }
 
-bool sl_http_access_check(struct sl_http_call *call)
+bool sl_http_access_check(struct sl_http_call *call, bool *is_public)
 {
     const struct sl_http_path *row;
     bool known;
 
     prepare(call);
     row = find(call, &known);
-    return (row && row->access == SL_ACCESS_PUBLIC) || sl_http_admit(call);
+    *is_public = row && row->access == SL_ACCESS_PUBLIC;
+    return *is_public || sl_http_admit(call);
 }
 
 void sl_http_count(const struct sl_http_call *call)

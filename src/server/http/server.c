@@ -279,19 +279,29 @@ static bool handle(struct sl_http_conn *c)
 /* The head is complete, the body is not. False if the head was refused. */
 static bool admits_body(struct sl_http_conn *c)
 {
+    struct sl_http1 *parser = &c->parser;
     struct sl_http_call *call;
+    bool is_public;
 
     if (sl_server_admits(c->base.worker, false, false))
         return true;
     call = make_call(c);
     if (!call)
         return false;
-    if (!sl_http_access_check(call)) {
+    if (!sl_http_access_check(call, &is_public)) {
         call->close = true;
         sl_http_count(call);
         return answer(c, call);
     }
     sl_http_call_done(call);
+    if (!is_public)
+        return true;
+    if (parser->body.len > SL_PUBLIC_BODY ||
+        parser->left > SL_PUBLIC_BODY - parser->body.len) {
+        refuse(c, "too_large", 413, "BAD_REQUEST", "the body is too long");
+        return false;
+    }
+    parser->limits.body = SL_PUBLIC_BODY; /* of chunks that follow */
     return true;
 }
 
@@ -471,7 +481,7 @@ static struct sl_str find_once(const struct sl_http_call *call,
     return count == 1 ? value : (struct sl_str){NULL, 0};
 }
 
-static bool shows_token(struct sl_http_call *call)
+enum sl_http_shown sl_http_shown(struct sl_http_call *call)
 {
     struct sl_str bearer =
         sl_server_bearer(find_once(call, SL_STR("authorization")));
@@ -479,22 +489,24 @@ static bool shows_token(struct sl_http_call *call)
 
     if (bearer.len > 0 && sl_server_token_ok(call->worker, bearer)) {
         call->token_in_authorize = true;
-        return true;
+        return SL_SHOWN_TOKEN;
     }
-    return own.len > 0 && sl_server_token_ok(call->worker, own);
+    if (own.len > 0 && sl_server_token_ok(call->worker, own))
+        return SL_SHOWN_TOKEN;
+    if (bearer.len > 0 && sl_server_read_token_ok(call->worker, bearer))
+        return SL_SHOWN_READ_TOKEN;
+    return SL_SHOWN_NONE;
 }
 
 /* The read-only token and sessions of browsers. Returns 1: admitted, -1 after
  * a refusal, 0: there are none. */
-static int admit_otherwise(struct sl_http_call *call)
+static int admit_otherwise(struct sl_http_call *call, bool shows_read_token)
 {
-    struct sl_str bearer =
-        sl_server_bearer(find_once(call, SL_STR("authorization")));
     bool reads = sl_str_eq(call->request->method, SL_STR("GET")) ||
                  sl_str_eq(call->request->method, SL_STR("HEAD"));
     enum sl_http_session session;
 
-    if (bearer.len > 0 && sl_server_read_token_ok(call->worker, bearer))
+    if (shows_read_token)
         session = reads ? SL_SESSION_GOOD : SL_SESSION_READ_ONLY;
     else
         session = sl_http_session(call);
@@ -514,14 +526,17 @@ static int admit_otherwise(struct sl_http_call *call)
 bool sl_http_admit(struct sl_http_call *call)
 {
     bool has_token = call->worker->server->token.len > 0;
-    int otherwise;
+    enum sl_http_shown shown = SL_SHOWN_NONE;
+    int otherwise = 0;
 
     call->token_in_authorize = false;
-    if (sl_server_admits(call->worker, has_token && shows_token(call),
+    if (has_token)
+        shown = sl_http_shown(call);
+    if (sl_server_admits(call->worker, shown == SL_SHOWN_TOKEN,
                          call->shows_cert))
         return true;
-    otherwise =
-        has_token && call->worker->server->sessions ? admit_otherwise(call) : 0;
+    if (has_token && call->worker->server->sessions)
+        otherwise = admit_otherwise(call, shown == SL_SHOWN_READ_TOKEN);
     if (otherwise != 0)
         return otherwise > 0;
     sl_http_field(call, SL_STR("WWW-Authenticate"),

@@ -1,12 +1,15 @@
 /* session.c -- /v1/session: browsers exchange a token for a cookie.
  *
- *     POST {"token":"..."}  -->  Set-Cookie: sluice_session=END.ACCESS.MAC
+ *     POST {"token":"..."}  -->  Set-Cookie: NAME=END.BEGIN.ACCESS.MAC
  *
  * A page must not keep the token: a script could read it. The cookie is
  * HttpOnly and SameSite=Strict, is valid for an hour, and is renewed while the
- * console is open. Nothing is stored: the MAC (SipHash with a key of this
- * process) covers the end, the access and the token. So a restart or another
- * token ends all sessions.
+ * console is open, until 12 hours after the sign-in. Nothing is stored: the MAC
+ * (SipHash with a key of this process) covers the end, the sign-in, the access
+ * and the token. So a restart or another token ends all sessions.
+ *
+ * Browsers send cookies to all ports of a host. So NAME has the port of the
+ * Host header, "sluice_session_9090", and daemons on one host keep their own.
  *
  * A cookie is sent without the page's doing. A change must therefore have the
  * session's other half in X-Sluice-CSRF, which only a page of this listener can
@@ -14,6 +17,12 @@
  *
  * The read-only token, and a session that began with it, may GET and nothing
  * else.
+ *
+ * A proxy that signs users in adds the token to each request. Then there is no
+ * cookie, and a change needs no X-Sluice-CSRF.
+ *
+ * Guessing is slow: after WRONG_MOST wrong tokens no one signs in until the
+ * minute has ended. Sessions and other clients are not affected.
  */
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -24,10 +33,13 @@
 #include "engine/request.h"
 #include "server/http/http_int.h"
 
-#define COOKIE   "sluice_session"
-#define LIFETIME (3600 * SL_S)
-#define MAC      32 /* hexadecimal digits */
-#define SESSION  64 /* END.ACCESS.MAC and its NUL */
+#define COOKIE     "sluice_session"
+#define COOKIE_MAX (sizeof(COOKIE) + 6) /* with _PORT */
+#define LIFETIME   SL_HOUR
+#define LONGEST    (12 * SL_HOUR)
+#define MAC        32 /* hexadecimal digits */
+#define SESSION    96 /* END.BEGIN.ACCESS.MAC and its NUL */
+#define WRONG_MOST 10 /* wrong tokens in a minute */
 
 /* ---- the MAC ---- */
 
@@ -61,36 +73,70 @@ static bool make_mac(const struct sl_http_call *call, const char *purpose,
 
 /* ---- the cookie of a request ---- */
 
+/* Without a port in the Host header the name is COOKIE alone. */
+static void name_cookie(const struct sl_http_call *call, char out[COOKIE_MAX])
+{
+    struct sl_str host = call->request->host;
+    size_t at = host.len;
+
+    while (at > 0 && host.at[at - 1] >= '0' && host.at[at - 1] <= '9')
+        at--;
+    if (at > 0 && host.at[at - 1] == ':' && at < host.len && host.len - at <= 5)
+        snprintf(out, COOKIE_MAX, COOKIE "_%.*s",
+                 SL_STR_ARG(sl_str_from(host, at)));
+    else
+        snprintf(out, COOKIE_MAX, COOKIE);
+}
+
 static struct sl_str find_cookie(const struct sl_http_call *call)
 {
     struct sl_str rest = sl_http1_field(call->request, SL_STR("cookie"), NULL);
+    char own[COOKIE_MAX];
+
+    name_cookie(call, own);
 
     while (rest.len > 0) {
         struct sl_str value = sl_str_trim(sl_admin_cut(&rest, ';'));
         struct sl_str name = sl_admin_cut(&value, '=');
 
-        if (sl_str_eq(name, SL_STR(COOKIE)))
+        if (sl_str_eq(name, sl_str_c(own)))
             return value;
     }
     return (struct sl_str){"", 0};
 }
 
-/* Is it a session of this process that has not ended? */
-static bool check_session(const struct sl_http_call *call,
-                          struct sl_str session, bool *read_only)
+struct session {
+    bool read_only;
+    sl_ns begin; /* the sign-in */
+};
+
+static bool read_second(struct sl_str text, sl_ns *ret)
 {
-    struct sl_str rest = session;
-    struct sl_str end = sl_admin_cut(&rest, '.');
-    struct sl_str access = sl_admin_cut(&rest, '.');
-    struct sl_str signed_part = {session.at, end.len + 1 + access.len};
-    char mac[MAC + 1];
     uint64_t second;
 
-    *read_only = sl_str_eq(access, SL_STR("r"));
-    return rest.len == MAC && !sl_parse_number(end, &second, NULL) &&
-           second < SL_TIME_END / SL_S &&
-           (sl_ns)second * SL_S > sl_http_now(call) &&
-           make_mac(call, "session", signed_part, *read_only, mac) &&
+    if (sl_parse_number(text, &second, NULL) || second >= SL_TIME_END / SL_S)
+        return false;
+    *ret = (sl_ns)second * SL_S;
+    return true;
+}
+
+/* Is it a session of this process that has not ended? */
+static bool check_session(const struct sl_http_call *call, struct sl_str text,
+                          struct session *ret)
+{
+    struct sl_str rest = text;
+    struct sl_str end = sl_admin_cut(&rest, '.');
+    struct sl_str begin = sl_admin_cut(&rest, '.');
+    struct sl_str access = sl_admin_cut(&rest, '.');
+    struct sl_str signed_part = {text.at,
+                                 end.len + 1 + begin.len + 1 + access.len};
+    char mac[MAC + 1];
+    sl_ns until;
+
+    ret->read_only = sl_str_eq(access, SL_STR("r"));
+    return rest.len == MAC && read_second(end, &until) &&
+           read_second(begin, &ret->begin) && until > sl_http_now(call) &&
+           make_mac(call, "session", signed_part, ret->read_only, mac) &&
            equal(rest, sl_str_c(mac));
 }
 
@@ -112,17 +158,16 @@ static bool has_csrf(const struct sl_http_call *call, struct sl_str session,
 
 enum sl_http_session sl_http_session(const struct sl_http_call *call)
 {
-    struct sl_str session = find_cookie(call);
-    bool read_only;
+    struct sl_str cookie = find_cookie(call);
+    struct session session;
 
-    if (session.len == 0 || !check_session(call, session, &read_only))
+    if (cookie.len == 0 || !check_session(call, cookie, &session))
         return SL_SESSION_NONE;
     if (is_reading(call))
         return SL_SESSION_GOOD;
-    if (read_only)
+    if (session.read_only)
         return SL_SESSION_READ_ONLY;
-    return has_csrf(call, session, read_only) ? SL_SESSION_GOOD
-                                              : SL_SESSION_NO_CSRF;
+    return has_csrf(call, cookie, false) ? SL_SESSION_GOOD : SL_SESSION_NO_CSRF;
 }
 
 /* ---- answers ---- */
@@ -132,14 +177,15 @@ static bool add_cookie(struct sl_http_call *call, const char *value,
 {
     char *text = sl_arena_take(&call->arena, 256);
     const char *secure = call->worker->tls ? "; Secure" : "";
+    char name[COOKIE_MAX];
     int len;
 
     if (!text)
         return sl_http_no_memory(call);
+    name_cookie(call, name);
     len = snprintf(text, 256,
-                   COOKIE "=%s; Path=/; Max-Age=%u; HttpOnly; SameSite=Strict"
-                          "%s",
-                   value, seconds, secure);
+                   "%s=%s; Path=/; Max-Age=%u; HttpOnly; SameSite=Strict%s",
+                   name, value, seconds, secure);
     sl_http_field(call, SL_STR("Set-Cookie"),
                   (struct sl_str){text, (size_t)len});
     return true;
@@ -165,58 +211,106 @@ static void describe(struct sl_http_call *call, bool signed_in, bool read_only,
 }
 
 /* Begin a session, or renew one. */
-static void begin(struct sl_http_call *call, bool read_only)
+static void begin(struct sl_http_call *call, const struct session *session)
 {
-    char session[SESSION], mac[MAC + 1], csrf[MAC + 1];
-    int len =
-        snprintf(session, sizeof(session), "%" PRId64 ".%s",
-                 (sl_http_now(call) + LIFETIME) / SL_S, read_only ? "r" : "w");
+    bool read_only = session->read_only;
+    sl_ns now = sl_http_now(call) / SL_S * SL_S;
+    sl_ns most = session->begin + LONGEST - now;
+    sl_ns left = most < LIFETIME ? most : LIFETIME;
+    char text[SESSION], mac[MAC + 1], csrf[MAC + 1];
+    int len = snprintf(text, sizeof(text), "%" PRId64 ".%" PRId64 ".%s",
+                       (now + left) / SL_S, session->begin / SL_S,
+                       read_only ? "r" : "w");
 
-    if (!make_mac(call, "session", (struct sl_str){session, (size_t)len},
+    if (!make_mac(call, "session", (struct sl_str){text, (size_t)len},
                   read_only, mac)) {
         sl_http_no_memory(call);
         return;
     }
-    snprintf(session + len, sizeof(session) - (size_t)len, ".%s", mac);
-    if (!make_mac(call, "csrf", sl_str_c(session), read_only, csrf)) {
+    snprintf(text + len, sizeof(text) - (size_t)len, ".%s", mac);
+    if (!make_mac(call, "csrf", sl_str_c(text), read_only, csrf)) {
         sl_http_no_memory(call);
         return;
     }
-    if (add_cookie(call, session, (unsigned)(LIFETIME / SL_S)))
+    if (add_cookie(call, text, (unsigned)(left / SL_S)))
         describe(call, true, read_only, csrf);
 }
 
 void sl_session_get(struct sl_http_call *call)
 {
-    struct sl_str session = find_cookie(call);
-    bool read_only = false;
+    enum sl_http_shown shown = sl_http_shown(call);
+    struct sl_str cookie = find_cookie(call);
+    struct session session;
 
     if (call->worker->server->token.len == 0)
         describe(call, true, false, NULL);
-    else if (session.len > 0 && check_session(call, session, &read_only))
-        begin(call, read_only);
+    else if (shown != SL_SHOWN_NONE)
+        describe(call, true, shown == SL_SHOWN_READ_TOKEN, NULL);
+    else if (cookie.len > 0 && check_session(call, cookie, &session))
+        begin(call, &session);
     else
         describe(call, false, false, NULL);
+}
+
+/* ---- wrong tokens ---- */
+
+/* Returns false after a refusal: there were too many in this minute. */
+static bool may_sign_in(struct sl_http_call *call)
+{
+    struct sl_server_worker *worker = call->worker;
+    sl_ns since = sl_http_now(call) - worker->wrong_since;
+    char *text;
+
+    if (since < 0 || since >= SL_MIN) { /* the clock may step back */
+        worker->wrong_since = sl_http_now(call);
+        worker->wrong_count = 0;
+    }
+    if (worker->wrong_count < WRONG_MOST)
+        return true;
+    text = sl_arena_take(&call->arena, SL_DIGITS);
+    if (!text)
+        return sl_http_no_memory(call);
+    snprintf(text, SL_DIGITS, "%" PRId64, (SL_MIN - since + SL_S - 1) / SL_S);
+    sl_http_field(call, SL_STR("Retry-After"), sl_str_c(text));
+    return sl_http_refuse(call, 429, "TOO_MANY_SIGN_INS",
+                          "%d wrong tokens came within a minute; try again "
+                          "after %s s",
+                          WRONG_MOST, text);
+}
+
+static void refuse_wrong(struct sl_http_call *call)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    char peer[SL_IP_TEXT] = "unix";
+
+    if (call->has_peer)
+        sl_ip_print(&call->peer, peer);
+    if (admin->wrong_token)
+        admin->wrong_token(admin->ctx, peer);
+    call->worker->wrong_count++;
+    sl_http_refuse(call, 401, "UNAUTHORIZED",
+                   "this is neither admin_token nor admin_read_token");
 }
 
 void sl_session_post(struct sl_http_call *call)
 {
     const struct sl_server *server = call->worker->server;
+    struct session session = {.begin = sl_http_now(call) / SL_S * SL_S};
     struct sl_str token;
 
     if (!sl_admin_admit(call) ||
         !sl_admin_member(call, "token", sl_json_body_text,
                          "{\"token\":\"TOKEN\"}", &token))
         return;
+    session.read_only = sl_server_read_token_ok(call->worker, token);
     if (server->token.len == 0)
         describe(call, true, false, NULL);
-    else if (sl_server_token_ok(call->worker, token))
-        begin(call, false);
-    else if (sl_server_read_token_ok(call->worker, token))
-        begin(call, true);
+    else if (!may_sign_in(call))
+        return;
+    else if (session.read_only || sl_server_token_ok(call->worker, token))
+        begin(call, &session);
     else
-        sl_http_refuse(call, 401, "UNAUTHORIZED",
-                       "this is neither admin_token nor admin_read_token");
+        refuse_wrong(call);
 }
 
 void sl_session_delete(struct sl_http_call *call)

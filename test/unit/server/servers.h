@@ -184,6 +184,7 @@ static inline void open_servers(const char *policy, bool holding)
                                             .paths = sl_admin_paths,
                                             .path_count = sl_admin_path_count,
                                             .name = "admin",
+                                            .sessions = true,
                                             .ctx = &admin};
     must(open_worker(&servers.admin_worker, &servers.admin_door, &s, stats,
                      NULL, 100),
