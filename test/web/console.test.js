@@ -96,16 +96,16 @@ test("every section, light and dark, narrow and wide", async (t) => {
         method: "PUT", body: '{"enabled":false}',
         headers: { "X-Sluice-By": "kim", "X-Sluice-Note": "the vendor is down" } });
 
-    for (const [width, colorScheme] of [[1440, "light"], [360, "dark"],
-                                        [1440, "dark"], [360, "light"]]) {
-        const page = await pageOf(context, sluiced.admin, { width, colorScheme });
+    for (const [width, scheme] of [[1440, "light"], [360, "dark"],
+                                   [1440, "dark"], [360, "light"]]) {
+        const page = await pageOf(context, { origin: sluiced.admin, width, scheme });
 
         for (const section of SECTIONS) {
             await open(page, sluiced, section);
             await fits(page);
             if (width === 1440 || section === "overview")
                 await accessible(page);
-            await shot(page, `${section}-${width}-${colorScheme}`);
+            await shot(page, `${section}-${width}-${scheme}`);
         }
         calm(page);
         await page.close();
@@ -118,7 +118,7 @@ test("numbers, people and changes", async (t) => {
 
     await traffic(sluiced);
 
-    const page = await pageOf(context, sluiced.admin);
+    const page = await pageOf(context, { origin: sluiced.admin });
 
     await open(page, sluiced, "overview");
     const tiles = await page.locator(".tile").allInnerTexts();
@@ -227,7 +227,7 @@ test("sign in, read only, and a daemon that is killed", async (t) => {
                    "--admin-read-token-file", `${folder}/read`];
     const sluiced = await setUp(t, words);
     const context = await browser(t);
-    const page = await pageOf(context, sluiced.admin);
+    const page = await pageOf(context, { origin: sluiced.admin });
     const cookieName = `sluice_session_${new URL(sluiced.admin).port}`;
     const cookies = async () => (await context.cookies()).filter(
         ({ name }) => name === cookieName);

@@ -7,7 +7,8 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import test, { after, before } from "node:test";
 
-import { audit, daemon, launch, send, shoot, until } from "./browser.mjs";
+import { accessible, browserOfFile, calmPage, daemon, fits, send, shot, until }
+    from "./browser.js";
 
 const START = "2026-11-16T12:00:00Z";
 const SIZES = [[360, "light"], [360, "dark"], [1440, "light"], [1440, "dark"]];
@@ -18,10 +19,14 @@ const HOSTILE = [
     "\u202Eعربي‏ שלום abc\u202C",
 ];
 
-let browser;
+const browser = browserOfFile(before, after);
 
-before(async () => { browser = await launch(); });
-after(async () => { await browser?.close(); });
+const newPage = (t, options) => calmPage(t, browser.context, options);
+
+async function audit(page) {
+    await accessible(page);
+    await fits(page);
+}
 
 async function clock(own, now) {
     await send(`${own.admin}/v1/clock`, { now: new Date(now).toISOString() });
@@ -41,7 +46,7 @@ async function virtual(t, options = {}) {
 
 // A page of the demo with a clock of its own, which is `wrong` ms off.
 async function demo(t, own, { wrong = 0, user = "ann", ...options } = {}) {
-    const { page } = await browser.page(t, options);
+    const page = await newPage(t, options);
 
     await page.clock.install({ time: own.now + wrong }); // it still runs
     await page.goto(`${own.http}/ui/demo/?user=${user}`);
@@ -166,7 +171,7 @@ test("send is blocked at 0 in all tabs, with a tooltip", async (t) => {
                  /^No requests left\. You can send again at .+ \(in 1[23] seconds\)\.$/);
     assert.equal(await one.getAttribute(button, "aria-describedby"),
                  await tip.getAttribute("id"));
-    await shoot(one, "send-guard-tooltip");
+    await shot(one, "send-guard-tooltip");
     await one.keyboard.press("Escape");
     assert.ok(!await tip.isVisible());
 
@@ -233,7 +238,7 @@ test("the queue stops on 409 and 422, and goes on when it is told", async (t) =>
     await page.click("#enqueue");
     await waitRows(page, "stopped", "waiting", "waiting", "waiting", "waiting",
                    "done");
-    await shoot(page, "queue-stopped");
+    await shot(page, "queue-stopped");
     await page.getByRole("button", { name: "Remove Recording, second" }).click();
     await page.waitForFunction(() => document.querySelector("#queue")
         .items.filter(({ state }) => state === "stopped").length === 0);
@@ -266,7 +271,7 @@ test("the demo: every state, light and dark, narrow and wide", async (t) => {
         await page.focus("#ask button");
         await page.clock.resume(); // axe has timers
         await audit(page);
-        await shoot(page, `demo-${width}-${scheme}`);
+        await shot(page, `demo-${width}-${scheme}`);
         await page.evaluate(() => localStorage.clear());
         await page.close();
     }
@@ -274,7 +279,7 @@ test("the demo: every state, light and dark, narrow and wide", async (t) => {
 
 test("a daemon that is killed and comes back", async (t) => {
     const own = await daemon(t); // on the real clock
-    const { page } = await browser.page(t);
+    const page = await newPage(t);
 
     await page.goto(`${own.http}/ui/demo/`);
     await page.waitForSelector("#live sluice-meter");
@@ -317,7 +322,7 @@ async function usage(t, { org = "acme", ...options } = {}) {
 }
 
 async function open(t, own, { claims = {}, query = "", ...options } = {}) {
-    const { page } = await browser.page(t, options);
+    const page = await newPage(t, options);
     const { token } = await send(`${own.http}/v1/usage-tokens`, {
         org: "acme", upgrade_url: "https://app.example/plans", ...claims });
 
@@ -356,7 +361,7 @@ test("the usage page: meters, states, history, upgrade", async (t) => {
         assert.ok(await page.locator(".history svg[aria-label^='Counted: ']").count());
         await page.locator("summary").first().click();
         await audit(page);
-        await shoot(page, `usage-${width}-${scheme}`);
+        await shot(page, `usage-${width}-${scheme}`);
         await page.close();
     }
 });
@@ -406,7 +411,7 @@ test("hostile names are text", async (t) => {
             meter.meter = { ...meter.meter, unit: label, plan: label };
         }, name);
         await audit(page);
-        await shoot(page, `hostile-${HOSTILE.indexOf(name)}`);
+        await shot(page, `hostile-${HOSTILE.indexOf(name)}`);
     }
 });
 
@@ -421,7 +426,7 @@ test("the usage page while the daemon is away", async (t) => {
     await page.waitForSelector("#notice:not([hidden])");
     assert.match(await page.textContent("#notice"), /These are of /);
     assert.equal(await page.locator("sluice-meter").count(), 6);
-    await shoot(page, "usage-away");
+    await shot(page, "usage-away");
     await own.start(); // the key is in the database
     await page.waitForSelector("#notice", { state: "hidden" });
 });
@@ -448,7 +453,7 @@ test("only pages of the given origins can embed it", async (t) => {
     Object.assign(own, await usage(t, { flags: ["--usage-origins", friend] }));
 
     const { token } = await send(`${own.http}/v1/usage-tokens`, { org: "acme" });
-    const { page } = await browser.page(t);
+    const page = await newPage(t);
 
     await page.goto(friend);
     await page.evaluate((text) => {
@@ -508,7 +513,7 @@ test("the examples of the guide work as printed", async (t) => {
     await new Promise((done) => server.once("listening", done));
     assert.equal(blocks.length, 4);
 
-    const { page } = await browser.page(t);
+    const page = await newPage(t);
 
     await page.goto(`http://127.0.0.1:${server.address().port}/`);
     await page.getByRole("button", { name: "Save" }).click();
