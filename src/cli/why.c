@@ -24,39 +24,59 @@ struct question {
 
 /* ---- sentences ---- */
 
-static const struct {
-    const char *reason, *sentence;
-} reasons[] = {
-    {"feature",         "The feature behind this route is switched off."       },
-    {"anonymous",       "The route needs an identity; this request had none."  },
-    {"missing",         "The limit counts by a value that the request lacked." },
-    {"role",            "The caller has none of the roles of this route."      },
-    {"capability",      "The plan does not include this."                      },
-    {"unknown_plan",    "The policy does not know the plan of the caller."     },
-    {"unknown_subject",
-     "The caller is not registered (unknown_subject: deny)."                   },
-    {"store",           "The store did not answer; the policy denies then."    },
-    {"webhook",         "The signature of the webhook is not valid."           },
-    {"webhooks_full",   "The memory of webhooks is full."                      },
-    {"require",         "A header that the route requires is missing or wrong."},
-    {"cost",            "The cost of the request could not be read."           },
-    {"backlog",         "The backlog behind this route is too long."           },
-    {"running",         "The same request was still running."                  },
-    {"reused",          "The idempotency key belongs to another request."      },
-    {"path",            "The path has too many readings for one decision."     },
-    {"long_path",       "The path is too long."                                },
-    {"holds",           "There is no room for another hold."                   },
-    {"queue",           "The wait for capacity would have been too long."      },
-    {"guard",           "Another request of the same guard was running."       },
-    {"blocked",         "The caller is blocked."                               },
-    {"penalty",         "The caller went on after denials and is blocked now." },
+/* Each followed by its sentence. */
+static const char *const reasons[] = {
+    "feature",
+    "The feature behind this route is switched off.",
+    "anonymous",
+    "The route needs an identity; this request had none.",
+    "missing",
+    "The limit counts by a value that the request lacked.",
+    "role",
+    "The caller has none of the roles of this route.",
+    "capability",
+    "The plan does not include this.",
+    "unknown_plan",
+    "The policy does not know the plan of the caller.",
+    "unknown_subject",
+    "The caller is not registered (unknown_subject: deny).",
+    "store",
+    "The store did not answer; the policy denies then.",
+    "webhook",
+    "The signature of the webhook is not valid.",
+    "webhooks_full",
+    "The memory of webhooks is full.",
+    "require",
+    "A header that the route requires is missing or wrong.",
+    "cost",
+    "The cost of the request could not be read.",
+    "backlog",
+    "The backlog behind this route is too long.",
+    "running",
+    "The same request was still running.",
+    "reused",
+    "The idempotency key belongs to another request.",
+    "path",
+    "The path has too many readings for one decision.",
+    "long_path",
+    "The path is too long.",
+    "holds",
+    "There is no room for another hold.",
+    "queue",
+    "The wait for capacity would have been too long.",
+    "guard",
+    "Another request of the same guard was running.",
+    "blocked",
+    "The caller is blocked.",
+    "penalty",
+    "The caller went on after denials and is blocked now.",
 };
 
 static const char *sentence_of(const char *reason)
 {
-    for (size_t i = 0; i < SL_LEN(reasons); i++)
-        if (strcmp(reasons[i].reason, reason) == 0)
-            return reasons[i].sentence;
+    for (size_t i = 0; i < SL_LEN(reasons); i += 2)
+        if (strcmp(reasons[i], reason) == 0)
+            return reasons[i + 1];
     return NULL;
 }
 
@@ -186,7 +206,7 @@ static int read_word(struct sl_cli_args *args, const char *word,
         q->request_id = word;
         return 0;
     }
-    if (sl_str_eq(name, SL_STR("at"))) {
+    if (equals && sl_str_eq(name, SL_STR("at"))) {
         q->has_at = read_time(equals + 1, &q->at);
         return q->has_at ? 0
                          : sl_cli_misuse(args,
@@ -194,7 +214,7 @@ static int read_word(struct sl_cli_args *args, const char *word,
                                          "at=2026-11-15T14:03 (UTC)",
                                          word);
     }
-    if (sl_str_eq(name, SL_STR("within")))
+    if (equals && sl_str_eq(name, SL_STR("within")))
         return sl_parse_duration(sl_str_c(equals + 1), &q->within, NULL) == 0
                    ? 0
                    : sl_cli_misuse(args,
