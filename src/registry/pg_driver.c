@@ -33,6 +33,10 @@ static const struct {
     {SL_QUERY_TRIM_HOLDS,
      "DELETE FROM usage_holds WHERE hold IN (SELECT hold FROM usage_holds"
      " WHERE expires < $1 ORDER BY expires LIMIT 4 FOR UPDATE SKIP LOCKED)"},
+    {SL_QUERY_ENDPOINT,
+     "SELECT org, url, events, metadata, secret, old_secret, old_until,"
+     " enabled, contact, reason, failures, not_before FROM webhook_endpoints"
+     " WHERE id = $1 FOR UPDATE"                                           },
     {SL_QUERY_CLAIM_ENDPOINTS,
      "SELECT id, org, url, secret, old_secret, old_until FROM"
      " webhook_endpoints WHERE enabled = 1 AND next <= $1 ORDER BY next LIMIT"
