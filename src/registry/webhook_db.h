@@ -20,7 +20,8 @@
  * endpoints that have work, however many deliveries wait.
  *
  * Invariants. (test/daemon/webhooks_out.sh checks (3) and (5), on a clock that
- * the test moves; webhooks_crash.sh (1) and (2), with daemons that are killed.)
+ * the test moves; webhooks_crash.sh checks (1) and bounds the duplicates that
+ * (2) prevents, with daemons that are killed. No test checks (4).)
  *   (1) An acknowledged message has a row for each endpoint, until each is
  *       delivered, dead or dropped.
  *   (2) No delivery is leased twice at a time; none after it was delivered.
