@@ -299,21 +299,14 @@ static void write_many(struct place *p, unsigned count)
     }
 }
 
-TEST_WITH(import, struct place *p)
+/* Looks up 200 users. Returns how many were cached. */
+static uint64_t look_up_200(struct place *p)
 {
     const struct sl_subject_cache_counts *counts;
     uint64_t before;
     char id[16];
 
-    CASE("cached subjects stay while others are imported");
-    sl_subject_cache_close(p->finder);
-    place_finder(p, 0, 0);
     counts = sl_subject_cache_counts(p->finder);
-    for (int i = 0; i < 200; i++) {
-        snprintf(id, sizeof(id), "h%d", i);
-        plan_of(p, sl_str_c(id), false);
-    }
-    write_many(p, 10000);
     before = atomic_load(&counts->hits);
     for (int i = 0; i < 200; i++) {
         struct question q;
@@ -323,8 +316,24 @@ TEST_WITH(import, struct place *p)
         while (!q.answered)
             sl_loop_run(p->loop);
     }
-    /* One of 26 shares its version. */
-    CHECK(atomic_load(&counts->hits) - before > 150);
+    return atomic_load(&counts->hits) - before;
+}
+
+TEST_WITH(import, struct place *p)
+{
+    uint64_t cached = 0;
+
+    CASE("cached subjects stay while others are imported");
+    sl_subject_cache_close(p->finder);
+    place_finder(p, 0, 0);
+    /* One of 26 shares its version. On PostgreSQL all are forgotten whenever
+     * the connection that listens is new, which can be late: then again. */
+    for (int i = 0; i < 1 + HEARS / 10 && cached <= 150; i++) {
+        look_up_200(p);
+        write_many(p, 10000);
+        cached = look_up_200(p);
+    }
+    CHECK(cached > 150);
 }
 
 /* Who asks for the same name again as soon as he is answered, like the next
