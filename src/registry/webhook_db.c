@@ -114,10 +114,10 @@ static int change_endpoint(struct sl_database *db, struct sl_job *job)
     if (found <= 0)
         return found < 0 ? found : refuse(job, SL_JOB_NOT_FOUND);
     apply(&row, w);
-    err = sl_query_run(db, SL_QUERY_CHANGE_ENDPOINT, "ttttttnnntnnn", w->id,
-                       row.url, row.events, row.metadata, row.secret,
+    err = sl_query_run(db, SL_QUERY_CHANGE_ENDPOINT, "tntttttnnntnn", w->id,
+                       job->now, row.url, row.events, row.metadata, row.secret,
                        row.old_secret, row.old_until, row.enabled, row.contact,
-                       row.reason, row.failures, row.not_before, job->now);
+                       row.reason, row.failures, row.not_before);
     if (!err && (w->has & SL_WEBHOOK_HAS_DROP))
         err = sl_query_run(db, SL_QUERY_DROP_WAITING, "t", w->id);
     return err ? err : sl_webhook_schedule(db, row.org, w->id, job->now);
@@ -277,17 +277,25 @@ static int put_delivery(struct sl_database *db, struct sl_str message,
 }
 
 /* A message for one endpoint belongs to its organisation. */
-static int find_only(struct sl_database *db, struct sl_webhook_job *w,
+static int find_only(struct sl_database *db, struct sl_job *job,
                      struct targets *ret)
 {
+    struct sl_webhook_job *w = job->webhook;
     struct row row;
     int found = load(db, w->only, &row);
 
     ret->count = found == 1;
     ret->ids[0] = w->only;
-    if (found == 1)
-        w->org = row.org;
-    return found < 0 ? found : 0;
+    if (found != 1)
+        return found;
+    w->org = row.org;
+    if (row.enabled)
+        return 0;
+    sl_diag_error(&job->diag, SLUICE_EINVAL,
+                  "the endpoint is disabled (%.*s), so that nothing is sent; "
+                  "enable it first",
+                  SL_STR_ARG(row.reason));
+    return refuse(job, SL_JOB_CONFLICT);
 }
 
 /* May a message without a target be accepted? Returns 1, 0 or an error: the
@@ -321,8 +329,10 @@ static int put_message(struct sl_registry *r, struct sl_job *job)
     err = put_key(db, job);
     if (err) /* 1: it is there already */
         return err < 0 ? err : 0;
-    err = w->only.len > 0 ? find_only(db, w, &targets)
+    err = w->only.len > 0 ? find_only(db, job, &targets)
                           : find_targets(db, w, &targets);
+    if (!err && job->result != SL_JOB_DONE)
+        return 0;
     if (!err && targets.count == 0) {
         err = is_known(db, w);
         if (err <= 0)

@@ -131,8 +131,9 @@ struct sl_webhook_result {
 };
 
 struct sl_webhook_counts {
-    uint64_t waiting, dead, disabled;
-    sl_ns oldest; /* when the oldest waiting message was accepted; 0: none */
+    uint64_t waiting, dead, disabled; /* waiting: for enabled endpoints */
+    sl_ns oldest; /* when the oldest waiting message was accepted, of those that
+                   * the quota does not hold; 0: none */
 };
 
 struct sl_webhook_job {
@@ -145,8 +146,9 @@ struct sl_webhook_job {
     struct sl_str type; /* PUT_MESSAGE; filter of ranges; "": any */
     struct sl_str payload;
     struct sl_str key, fingerprint; /* PUT_MESSAGE, FIND_KEY; key "": none */
-    struct sl_str only;             /* PUT_MESSAGE: to this endpoint only, also
-                                     * if it is disabled; "": all that match */
+    struct sl_str only;             /* PUT_MESSAGE: to this endpoint only;
+                                     * CONFLICT if it is disabled; "": all that
+                                     * match */
     bool contacts;                  /* PUT_MESSAGE: to contact endpoints */
     sl_ns hold;                     /* PUT_MESSAGE: not before; 0: at once */
 

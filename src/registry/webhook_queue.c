@@ -371,10 +371,12 @@ int sl_webhook_record(struct sl_database *db, struct sl_job *job)
 
 int sl_webhook_count(struct sl_database *db, struct sl_webhook_counts *ret)
 {
-    int64_t waiting = 0, dead = 0, disabled = 0;
+    int64_t waiting = 0, stopped = 0, dead = 0, disabled = 0;
     sl_ns oldest = 0;
     int found = sl_query_one(db, SL_QUERY_COUNT_DELIVERIES, "i n", 0, &waiting);
 
+    if (found >= 0)
+        found = sl_query_one(db, SL_QUERY_COUNT_STOPPED, " n", &stopped);
     if (found >= 0)
         found = sl_query_one(db, SL_QUERY_COUNT_DELIVERIES, "i n", 2, &dead);
     if (found >= 0)
@@ -383,7 +385,9 @@ int sl_webhook_count(struct sl_database *db, struct sl_webhook_counts *ret)
         found = sl_query_one(db, SL_QUERY_OLDEST_DELIVERY, " n", &oldest);
     if (found < 0)
         return found;
-    *ret = (struct sl_webhook_counts){.waiting = (uint64_t)waiting,
+    if (stopped > waiting) /* it came between the two */
+        stopped = waiting;
+    *ret = (struct sl_webhook_counts){.waiting = (uint64_t)(waiting - stopped),
                                       .dead = (uint64_t)dead,
                                       .disabled = (uint64_t)disabled,
                                       .oldest = oldest};

@@ -93,7 +93,7 @@ struct sl_webhooks {
     struct sl_job count_job;
     struct sl_webhook_job count;
     bool counting;
-    sl_ns counted; /* monotonic */
+    sl_ns counted; /* wall clock, which a test moves */
     struct sl_metrics_webhooks numbers;
 };
 
@@ -692,13 +692,13 @@ static void on_counted(struct sl_job *job)
 void sl_webhooks_poll(struct sl_daemon *daemon)
 {
     struct sl_webhooks *s = daemon->webhooks;
-    sl_ns mono = sl_loop_mono(daemon->workers[0].loop);
+    sl_ns now = sl_loop_now(daemon->workers[0].loop);
 
     if (!s || s->counting || is_draining(s) ||
-        (s->counted > 0 && mono - s->counted < COUNT_EACH))
+        (now >= s->counted && now - s->counted < COUNT_EACH))
         return;
     s->counting = true;
-    s->counted = mono;
+    s->counted = now;
     s->count = (struct sl_webhook_job){.op = SL_WEBHOOK_COUNT};
     send_job(s, &s->count_job, &s->count, on_counted);
 }

@@ -220,6 +220,12 @@ check 'after exactly so many attempts' has_hits /status/500 20
 check 'it is logged' said 'webhook endpoint disabled'
 waiting=$(curl -s "http://$http/v1/webhooks/messages/$message")
 check 'its messages stay' has "$waiting" '"state":"disabled"'
+ask "/v1/webhooks/endpoints/$endpoint/ping" -X POST
+check 'a ping to it is refused' answers 409
+check 'with the reason' has "$out" 'is disabled (20 attempts in a row failed)'
+set_clock 19000
+check 'what waits for it does not count as late' until_ eval \
+    '[[ $(metric sluice_webhook_waiting)-$(metric sluice_webhook_oldest_seconds) =~ ^0-[0.]+$ ]]'
 ask "/v1/webhooks/endpoints/$endpoint" -X PATCH -d "{\"enabled\":true,\"url\":\"$dest/enabled\"}"
 check 'it can be enabled' answers 200
 check 'and then they are sent' until_ has_hits /enabled 1
@@ -366,6 +372,15 @@ check 'the next one hangs' until_ has_hits /stuck 2
 clock 2026-12-31T12:00:10Z
 check 'the retry is sent beside it' until_ has_hits /stuck 3
 check 'it is the retry' has "$(tail -n 1 hits)" "\"id\": \"$retried\""
+
+# ---- a long URL is kept ----
+
+endpoint lengthy /short
+long=$dest/$(printf 'x%.0s' {1..1900})
+ask "/v1/webhooks/endpoints/$endpoint" -X PATCH -d "{\"url\":\"$long\"}"
+check 'a URL of 1900 bytes is accepted' answers 200
+ask "/v1/webhooks/endpoints/$endpoint"
+check 'and stored as it is' has "$out" "\"url\":\"$long\""
 
 # ---- the end ----
 

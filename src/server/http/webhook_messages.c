@@ -336,6 +336,11 @@ static void answer_ping(struct sl_http_job *op)
                        "there is no endpoint %.*s", SL_STR_ARG(w->job.only));
         return;
     }
+    if (op->job.result == SL_JOB_CONFLICT) {
+        sl_http_refuse(call, 409, "ENDPOINT_DISABLED", "%s",
+                       op->job.diag.sentence);
+        return;
+    }
     sl_http_webhook_wake(call);
     sl_admin_answerf(call, "{\"id\":\"%s\"}", w->id);
     if (call->status == 200)
