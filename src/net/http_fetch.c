@@ -96,7 +96,10 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
 {
     long status = 0, bytes = 0;
     const char *peer = NULL;
+    curl_off_t setup = 0; /* us */
 
+    curl_easy_getinfo(fetch->easy, CURLINFO_PRETRANSFER_TIME_T, &setup);
+    fetch->setup = (sl_ns)setup * 1000;
     curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(fetch->easy, CURLINFO_REQUEST_SIZE, &bytes);
     curl_easy_getinfo(fetch->easy, CURLINFO_PRIMARY_IP, &peer);

@@ -55,6 +55,7 @@ struct sl_http_fetch {
     struct sl_ip peer;       /* the address that answered, if has_peer */
     bool has_peer;
     bool sent;     /* true: the server may have received the request */
+    sl_ns setup;   /* until the request was sent: DNS, connection, TLS */
     char why[256]; /* a sentence, unless GOOD */
 
     /* Private. */

@@ -14,20 +14,22 @@
  * Pace. A destination (a URL, of any organisation) has a cell of the limiter
  * (core/cell.h) in its row. A claim takes from it, in the same transaction, for
  * each delivery; the exact time until the next take is when its endpoint is
- * claimed again. So all senders of a database share the pace.
+ * claimed again. So all senders of a database share the pace. A delivery
+ * arrives later than it was claimed. If deliveries are evenly spaced, its
+ * result moves the cell, so that the next one has its distance from the
+ * arrival.
  *
  * `next` of an endpoint is when there is something to claim: an index finds the
  * endpoints that have work, however many deliveries wait.
  *
  * Invariants. (test/daemon/webhooks_out.sh checks (3) and (5), on a clock that
- * the test moves; webhooks_crash.sh checks (1) and bounds the duplicates that
- * (2) prevents, with daemons that are killed. No test checks (4).)
- *   (1) An acknowledged message has a row for each endpoint, until each is
- *       delivered, dead or dropped.
- *   (2) No delivery is leased twice at a time; none after it was delivered.
- *   (3) First attempts of an endpoint are leased in the order of the messages,
- *       and to one sender at a time.
- *   (4) At most SL_WEBHOOK_LEASED deliveries of an endpoint, and
+ * the test moves, webhooks_pace.sh (5) with three senders; webhooks_crash.sh
+ * checks (1) and bounds the duplicates that (2) prevents, with daemons that are
+ * killed. No test checks (4).) (1) An acknowledged message has a row for each
+ * endpoint, until each is delivered, dead or dropped. (2) No delivery is leased
+ * twice at a time; none after it was delivered. (3) First attempts of an
+ * endpoint are leased in the order of the messages, and to one sender at a
+ * time. (4) At most SL_WEBHOOK_LEASED deliveries of an endpoint, and
  *       SL_WEBHOOK_LEASED_ORG of an organisation, are leased.
  *   (5) A destination gets no more than its limit allows.
  */
@@ -119,6 +121,8 @@ struct sl_webhook_result {
     struct sl_str message, endpoint, org;
     struct sl_attempt attempt; /* failures and before are read here */
     sl_ns at, took;
+    struct sl_str url;
+    sl_ns arrived;        /* at the destination, at the latest; 0: not sent */
     struct sl_str answer; /* the first bytes of it */
     struct sl_str error;  /* a sentence without an answer, or "" */
     bool held;            /* the quota has counted it before this attempt */
@@ -159,7 +163,7 @@ struct sl_webhook_job {
     uint64_t before; /* 0, or a number of the page before */
     unsigned most;
 
-    /* CLAIM */
+    /* CLAIM; the first two RECORD, too */
     struct sl_limit limit; /* of a destination */
     bool unlimited;
     sl_ns lease; /* how long */

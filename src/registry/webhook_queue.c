@@ -157,6 +157,34 @@ static int take_pace(struct claim *c, const struct lane *lane,
     return 0;
 }
 
+/* One that arrived later than it was claimed: the next one must have its
+ * distance from the arrival. Without it, the last of a window could come early
+ * by the time that the first one was late. With a burst there is no distance.
+ */
+static int move_pace(struct sl_database *db, const struct sl_webhook_job *w,
+                     const struct sl_webhook_result *r)
+{
+    struct sl_take_result now, fresh;
+    int64_t w0 = 0, w1 = 0;
+    int found;
+
+    if (w->unlimited || w->limit.capacity != 1 || r->arrived == 0)
+        return 0;
+    found = sl_query_one(db, SL_QUERY_DESTINATION, "tn nn", r->url, r->arrived,
+                         &w0, &w1);
+    if (found <= 0)
+        return found;
+    now = sl_take(&w->limit, sl_cell_of((uint64_t)w0, (uint64_t)w1), 1,
+                  r->arrived);
+    fresh = sl_take(&w->limit, sl_cell_of(0, 0), 1, r->arrived);
+    if (now.answer.outcome != SL_ALLOW &&
+        now.answer.retry_in >=
+            sl_take(&w->limit, fresh.next, 1, r->arrived).answer.retry_in)
+        return 0; /* of a later one */
+    return sl_query_run(db, SL_QUERY_PUT_DESTINATION, "tnn", r->url,
+                        (int64_t)fresh.next.w[0], (int64_t)fresh.next.w[1]);
+}
+
 static void write_claimed(struct claim *c, const struct lane *lane,
                           struct sl_webhook_claimed *row,
                           const struct sl_str texts[SL_CLAIMED_ENDPOINT])
@@ -361,6 +389,8 @@ int sl_webhook_record(struct sl_database *db, struct sl_job *job)
         struct sl_webhook_result *r = &w->results[i];
 
         err = record_one(db, r, job->now);
+        if (!err)
+            err = move_pace(db, w, r);
         if (!err)
             err = sl_webhook_schedule(db, r->org, r->endpoint, job->now);
     }

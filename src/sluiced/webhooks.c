@@ -42,10 +42,13 @@
 #define LANES_MOST  64  /* endpoints of one claim */
 #define BATCH       64  /* results of one RECORD */
 #define CLAIM_BYTES ((size_t)4 << 20)
-#define LOOK        (5 * SL_S)    /* for what was missed */
-#define AGAIN       (250 * SL_MS) /* after an error of the database */
-#define LEAST       (50 * SL_MS)  /* after a claim that found nothing */
-#define COUNT_EACH  (10 * SL_S)
+#define LOOK        (5 * SL_S) /* for what was missed */
+#define ON_ITS_WAY                                                             \
+    (100 * SL_MS)                /* a request, at most; the rest of the time   \
+                                  * until the answer is the server's */
+#define AGAIN      (250 * SL_MS) /* after an error of the database */
+#define LEAST      (50 * SL_MS)  /* after a claim that found nothing */
+#define COUNT_EACH (10 * SL_S)
 
 enum stage { WAITING, CHECKING, SENDING, DONE };
 
@@ -155,6 +158,7 @@ static void finish(struct delivery *d)
     d->result.message = d->texts[SL_CLAIMED_MESSAGE];
     d->result.endpoint = d->texts[SL_CLAIMED_ENDPOINT];
     d->result.org = d->texts[SL_CLAIMED_ORG];
+    d->result.url = d->texts[SL_CLAIMED_URL];
     if (next && slow && !d->result.returned) {
         next->result.returned = true;
         finish(next);
@@ -191,6 +195,14 @@ static bool is_public(const struct sl_http_fetch *fetch)
            !sl_url_guard_address(&fetch->peer, 443, &none, &diag);
 }
 
+/* When it has reached the destination, at the latest. */
+static sl_ns arrived_at(const struct delivery *d, sl_ns now)
+{
+    sl_ns at = d->began + d->fetch.setup + ON_ITS_WAY;
+
+    return !d->fetch.sent ? 0 : at < now ? at : now;
+}
+
 static void on_answer(struct sl_http_fetch *fetch)
 {
     struct delivery *d = fetch->ctx;
@@ -199,6 +211,7 @@ static void on_answer(struct sl_http_fetch *fetch)
 
     r->at = d->began;
     r->took = sl_loop_mono(d->s->loop) - d->mono;
+    r->arrived = arrived_at(d, now);
     r->attempt = (struct sl_attempt){
         .status = fetch->result == SL_HTTP_FETCH_GOOD ? fetch->status : 0,
         .timed_out = fetch->timed_out,
@@ -612,6 +625,8 @@ static void on_recorded(struct sl_job *job)
 
 static void record(struct sl_webhooks *s)
 {
+    const struct sl_webhooks_conf *conf =
+        &s->daemon->policy_source.policy->webhooks;
     struct delivery *d;
     unsigned count = 0;
 
@@ -628,7 +643,12 @@ static void record(struct sl_webhooks *s)
         if (count == 0)
             return;
         s->record = (struct sl_webhook_job){
-            .op = SL_WEBHOOK_RECORD, .results = s->results, .count = count};
+            .op = SL_WEBHOOK_RECORD,
+            .results = s->results,
+            .count = count,
+            .limit = conf->pace,
+            .unlimited = conf->unlimited,
+        };
         s->record_job.uncertain_txn = 0;
     }
     s->recording = true;
