@@ -31,7 +31,7 @@ struct sl_flag {
     const char *summary;
 };
 
-#define SL_FLAGS_MAX 16 /* of one command */
+#define SL_FLAGS_MAX 24 /* of one command */
 
 /* The listener of the daemon that a command talks to. It adds the flags --url
  * or --admin-url, --token-file and --ca. */
@@ -46,11 +46,13 @@ typedef int sl_cli_request_f(struct sl_cli_request *r);
 
 struct sl_command {
     const char *name;
-    const char *usage;   /* after the name: "POLICY..." */
-    const char *summary; /* one line */
-    const char *help;    /* paragraphs and examples */
-    const char *words;   /* to complete: "file", "a|b|c", or NULL */
-    const char *formats; /* of -o: "table|json", or NULL: no such flag */
+    const char *usage;          /* after the name: "POLICY..." */
+    const char *summary;        /* one line */
+    const char *help;           /* paragraphs and examples */
+    const char *words;          /* to complete: "file", "a|b|c", or NULL */
+    const char *const *actions; /* to complete after a word: "a", "x|y", "b",
+                                 * "z|...", NULL; or NULL */
+    const char *formats;        /* of -o: "table|json", or NULL: no such flag */
     const struct sl_flag *flags; /* ended by a row without a name; or NULL */
     enum sl_cli_listener listener;
     unsigned least, most; /* number of words */
@@ -228,6 +230,11 @@ SL_MUST_USE int sl_check_args_read(struct sl_cli_args *args, size_t from,
 
 /* `sluice explain --url`: ask a daemon to explain a request. */
 SL_MUST_USE int sl_explain_ask(struct sl_cli_request *r);
+
+/* `sluice webhook endpoint|message|attempts|replay`: is the first word one of
+ * these, and run it. */
+SL_MUST_USE bool sl_webhook_is_out(const char *word);
+SL_MUST_USE int sl_webhook_out(struct sl_cli_args *args);
 
 /* Append the file of token=FILE to the headers; see sl_flow_tokens_add().
  * Returns 0, or an exit status after printing why. */

@@ -34,6 +34,20 @@ static void put_value(FILE *out, const struct sl_flag *flag, const char *before,
 
 /* ---- bash ---- */
 
+/* The words after an action. */
+static void bash_actions(FILE *out, const struct sl_command *e)
+{
+    for (const char *const *a = e->actions; a && a[0]; a += 2) {
+        fprintf(out,
+                "        if ((COMP_CWORD == 3)) && [[ ${COMP_WORDS[2]} == %s "
+                "]]; then\n"
+                "            words=\"",
+                a[0]);
+        put_words(out, a[1]);
+        fputs("\"\n        fi\n", out);
+    }
+}
+
 static void bash_command(FILE *out, const struct sl_command *e)
 {
     struct sl_flag flag;
@@ -48,7 +62,9 @@ static void bash_command(FILE *out, const struct sl_command *e)
     }
     fprintf(out, "\"\n        formats=\"");
     put_words(out, e->formats);
-    fprintf(out, "\"\n        files=%d\n        ;;\n", has_files(e));
+    fprintf(out, "\"\n        files=%d\n", has_files(e));
+    bash_actions(out, e);
+    fputs("        ;;\n", out);
 }
 
 static void put_bash(FILE *out)
@@ -104,11 +120,25 @@ static void put_quoted(FILE *out, const char *text)
     }
 }
 
+static void zsh_actions(FILE *out, const struct sl_command *e)
+{
+    for (const char *const *a = e->actions; a && a[0]; a += 2) {
+        fprintf(out,
+                "        if ((CURRENT == 3)) && [[ ${words[2]} == %s ]]; then\n"
+                "            compadd ",
+                a[0]);
+        put_words(out, a[1]);
+        fputs("\n            return\n        fi\n", out);
+    }
+}
+
 static void zsh_command(FILE *out, const struct sl_command *e)
 {
     struct sl_flag flag;
 
-    fprintf(out, "    %s)\n        _arguments \\\n", e->name);
+    fprintf(out, "    %s)\n", e->name);
+    zsh_actions(out, e);
+    fputs("        _arguments \\\n", out);
     for (size_t i = 0; sl_command_flag(e, i, &flag); i++) {
         if (flag.letter)
             fprintf(out, "        {-%c,--%s}'[", flag.letter, flag.name);
@@ -177,6 +207,14 @@ static void fish_command(FILE *out, const struct sl_command *e)
                 "complete -c sluice -n '__fish_seen_subcommand_from %s' -a '",
                 e->name);
         put_words(out, e->words);
+        fputs("'\n", out);
+    }
+    for (const char *const *a = e->actions; a && a[0]; a += 2) {
+        fprintf(out,
+                "complete -c sluice -n '__fish_seen_subcommand_from %s; and "
+                "__fish_seen_subcommand_from %s' -fa '",
+                e->name, a[0]);
+        put_words(out, a[1]);
         fputs("'\n", out);
     }
     for (size_t i = 0; sl_command_flag(e, i, &flag); i++) {

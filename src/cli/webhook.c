@@ -1,4 +1,5 @@
-/* webhook.c -- `sluice webhook`: sign or verify a webhook.
+/* webhook.c -- `sluice webhook`: sign or verify a webhook. webhook_out.c has
+ * the rest: those that a daemon sends.
  *
  * Uses the same code as the daemon. Replays are not detected.
  */
@@ -177,7 +178,14 @@ static int answer(struct question *q)
     if (!signs && strcmp(q->args->words[0], "verify") != 0)
         return sl_cli_misuse(q->args,
                              "unknown action \"%s\"; write: sluice webhook "
-                             "verify or sluice webhook sign",
+                             "endpoint, message, attempts, replay, verify or "
+                             "sign",
+                             q->args->words[0]);
+    if (q->args->word_count != 2)
+        return sl_cli_misuse(q->args,
+                             "missing or unexpected argument; write: sluice "
+                             "webhook %s --scheme SCHEME --secret-file FILE "
+                             "BODY",
                              q->args->words[0]);
     q->message.id = sl_str_c(sl_cli_flag(q->args, "id"));
     q->message.timestamp = sl_str_c(sl_cli_flag(q->args, "timestamp"));
@@ -206,6 +214,8 @@ static int run(struct sl_cli_args *args)
     struct question q = {.args = args};
     int status;
 
+    if (sl_webhook_is_out(args->words[0]))
+        return sl_webhook_out(args);
     sl_buf_init(&q.secret, SECRET_MOST, &sl_alloc_libc);
     sl_buf_init(&q.decoded, SECRET_MOST + 1, &sl_alloc_libc);
     sl_buf_init(&q.body, BODY_MOST, &sl_alloc_libc);
@@ -227,13 +237,40 @@ static const struct sl_flag flags[] = {
     {'\0', NULL,          NULL,       NULL                                   },
 };
 
+static const char *const actions[] = {
+    "endpoint", "add|list|show|set|rotate|enable|disable|remove|ping",
+    "message",  "send|list|show",
+    NULL,
+};
+
 const struct sl_command sl_command_webhook = {
     .name = "webhook",
-    .usage = "verify|sign --scheme SCHEME --secret-file FILE BODY",
-    .summary = "Verify or create the signature of a webhook",
+    .usage = "endpoint|message|attempts|replay ... | verify|sign --scheme "
+             "SCHEME --secret-file FILE BODY",
+    .summary = "Send webhooks: endpoints, messages, replays; verify and sign",
     .help =
-        "BODY is a file with the exact body, or '-'. verify prints the\n"
-        "reason and exits 1 if the webhook is invalid. sign prints the\n"
+        "The daemon queues, signs, paces and repeats messages to the\n"
+        "endpoints of your customers. FILE has the payload, a JSON value, or\n"
+        "is '-'. TIME is like 2026-12-31T23:59:59Z.\n"
+        "\n"
+        "  sluice webhook endpoint add acme https://example.com/hook \\\n"
+        "      events='order.*,invoice.paid'\n"
+        "  sluice webhook endpoint list acme\n"
+        "  sluice webhook endpoint show|enable|remove|ping ep_1\n"
+        "  sluice webhook endpoint set ep_1 url=https://example.com/new\n"
+        "  sluice webhook endpoint rotate ep_1 keep=24h\n"
+        "  sluice webhook endpoint disable ep_1 reason=unpaid queued=drop\n"
+        "  sluice webhook message send acme order.paid order.json key=o-7\n"
+        "  sluice webhook message list acme type='order.*' limit=20\n"
+        "  sluice webhook message show msg_1\n"
+        "  sluice webhook attempts acme result=failed\n"
+        "  sluice webhook replay msg_1\n"
+        "  sluice webhook replay ep_1 from=2026-11-15T00:00:00Z \\\n"
+        "      type='order.*'\n"
+        "\n"
+        "Signatures: BODY is a file with the exact body, or '-'. verify "
+        "prints\n"
+        "the reason and exits 1 if the webhook is invalid. sign prints the\n"
         "headers to send with it.\n"
         "\n"
         "  sluice webhook sign --scheme standard-webhooks --secret-file s \\\n"
@@ -244,10 +281,12 @@ const struct sl_command sl_command_webhook = {
         "body.json\n"
         "  sluice webhook verify --scheme stripe --secret-file s \\\n"
         "      --signature 't=1492774577,v1=5257a8...' - < body.json\n",
-    .words = "verify|sign",
+    .words = "endpoint|message|attempts|replay|verify|sign",
+    .actions = actions,
     .formats = "table|json",
     .flags = flags,
-    .least = 2,
-    .most = 2,
+    .listener = SL_LISTENER_HTTP,
+    .least = 1,
+    .most = 16,
     .run = run,
 };

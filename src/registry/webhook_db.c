@@ -456,6 +456,42 @@ static int write_deliveries(struct sl_database *db, struct sl_job *job,
     return found;
 }
 
+/* Appends messages without their payloads, the newest first. */
+static int list_messages(struct sl_database *db, struct sl_job *job)
+{
+    const struct sl_webhook_job *w = job->webhook;
+    enum sl_query q =
+        w->org.len > 0 ? SL_QUERY_MESSAGES_BY_ORG : SL_QUERY_MESSAGES_ALL;
+    struct sl_writer out = {.out = &job->text};
+    struct sl_str id, org, name, type = w->type;
+    int64_t all, delivered, waiting, dead;
+    bool is_prefix = type.len > 0 && type.at[type.len - 1] == '*';
+    bool is_any = is_prefix && type.len == 1;
+    sl_ns at;
+    int found;
+
+    type.len = is_any ? 0 : type.len - is_prefix;
+    sl_query_bind(db, q, "ttnntii", w->org, w->message_id, w->from, w->to, type,
+                  is_prefix ? (int)type.len : SL_WEBHOOK_TYPE + 1,
+                  (int)w->most);
+    while ((found = sl_query_next(db, q, NULL, "tttnnnnn", &id, &org, &name,
+                                  &at, &all, &delivered, &waiting, &dead)) ==
+           1) {
+        sl_json_open(&out, '{');
+        sl_json_member_str(&out, "id", id);
+        sl_json_member_str(&out, "org", org);
+        sl_json_member_str(&out, "type", name);
+        sl_json_member_time(&out, "at", at);
+        sl_writer_addf(&out,
+                       ",\"deliveries\":%" PRId64 ",\"delivered\":%" PRId64
+                       ",\"waiting\":%" PRId64 ",\"dead\":%" PRId64,
+                       all, delivered, waiting, dead);
+        sl_json_close(&out, '}');
+    }
+    sl_query_reset(db, q);
+    return found < 0 ? found : out.err;
+}
+
 static int get_message(struct sl_database *db, struct sl_job *job)
 {
     struct sl_writer w = {.out = &job->text};
@@ -592,6 +628,8 @@ static int run(struct sl_registry *r, struct sl_job *job)
         return found < 0 ? found : 0;
     case SL_WEBHOOK_GET_MESSAGE:
         return get_message(db, job);
+    case SL_WEBHOOK_LIST_MESSAGES:
+        return list_messages(db, job);
     case SL_WEBHOOK_LIST_ATTEMPTS:
         return list_attempts(db, job);
     case SL_WEBHOOK_REPLAY:

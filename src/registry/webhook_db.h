@@ -61,6 +61,7 @@ enum sl_webhook_op {
     SL_WEBHOOK_PUT_MESSAGE,
     SL_WEBHOOK_FIND_KEY, /* the message of an idempotency key */
     SL_WEBHOOK_GET_MESSAGE,
+    SL_WEBHOOK_LIST_MESSAGES, /* of `org`, by time and type */
     SL_WEBHOOK_LIST_ATTEMPTS,
     SL_WEBHOOK_REPLAY,       /* the message `id` */
     SL_WEBHOOK_REPLAY_RANGE, /* of the endpoint `id`, by time and type */
@@ -147,7 +148,8 @@ struct sl_webhook_job {
 
     struct sl_str id;   /* of the message or endpoint */
     struct sl_str org;  /* filter of lists; "": any */
-    struct sl_str type; /* PUT_MESSAGE; filter of ranges; "": any */
+    struct sl_str type; /* PUT_MESSAGE; filter of ranges and lists, which may
+                         * end in *; "": any */
     struct sl_str payload;
     struct sl_str key, fingerprint; /* PUT_MESSAGE, FIND_KEY; key "": none */
     struct sl_str only;             /* PUT_MESSAGE: to this endpoint only;
@@ -156,11 +158,12 @@ struct sl_webhook_job {
     bool contacts;                  /* PUT_MESSAGE: to contact endpoints */
     sl_ns hold;                     /* PUT_MESSAGE: not before; 0: at once */
 
-    /* LIST_ATTEMPTS, REPLAY_RANGE */
+    /* LIST_MESSAGES, LIST_ATTEMPTS, REPLAY_RANGE */
     struct sl_str endpoint_id, message_id;
     int outcome; /* 1: successes; 0: failures; -1: both */
     sl_ns from, to;
-    uint64_t before; /* 0, or a number of the page before */
+    uint64_t before; /* 0, or a number of the page before; LIST_MESSAGES has
+                      * message_id */
     unsigned most;
 
     /* CLAIM; the first two RECORD, too */

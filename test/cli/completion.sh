@@ -34,6 +34,13 @@ check 'a shell' test "$out" = zsh
 run complete_words import sp
 check 'a source' test "$out" = spring
 
+run complete_words webhook endp
+check 'a group of actions' test "$out" = endpoint
+run complete_words webhook endpoint ro
+check 'an action of the group' test "$out" = rotate
+run complete_words webhook message s
+check 'and of another' test "$out" = $'send\nshow'
+
 for shell in zsh fish; do
     command -v "$shell" >/dev/null || continue
     "$sluice" completion "$shell" >script

@@ -577,6 +577,7 @@ const struct sl_http_path sl_api_paths[] = {
     PROGRAM("DELETE", "/v1/webhooks/endpoints/", sl_webhook_endpoint_drop),
     PROGRAM("POST", "/v1/webhooks/endpoints/", sl_webhook_endpoint_act),
     PROGRAM("POST", "/v1/webhooks/messages", sl_webhook_message_put),
+    PROGRAM("GET", "/v1/webhooks/messages", sl_webhook_message_list),
     PROGRAM("GET", "/v1/webhooks/messages/", sl_webhook_message_get),
     PROGRAM("POST", "/v1/webhooks/messages/", sl_webhook_message_replay),
     PROGRAM("GET", "/v1/webhooks/attempts", sl_webhook_attempts),

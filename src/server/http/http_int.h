@@ -312,13 +312,19 @@ SL_MUST_USE bool sl_http_webhook_name(struct sl_http_call *call,
                                       const char *member, struct sl_str text,
                                       size_t most);
 
+/* Reads a time; "" leaves *ret as it is. `code` is that of the refusal. */
+SL_MUST_USE bool sl_http_webhook_instant(struct sl_http_call *call,
+                                         const char *code, const char *name,
+                                         struct sl_str text, sl_ns *ret);
+
 /* Queue a message for one endpoint: a test. */
 void sl_http_webhook_ping(struct sl_http_call *call, struct sl_str endpoint);
 
 sl_http_f sl_webhook_endpoint_make, sl_webhook_endpoint_list,
     sl_webhook_endpoint_get, sl_webhook_endpoint_change,
     sl_webhook_endpoint_drop, sl_webhook_endpoint_act, sl_webhook_message_put,
-    sl_webhook_message_get, sl_webhook_message_replay, sl_webhook_attempts;
+    sl_webhook_message_list, sl_webhook_message_get, sl_webhook_message_replay,
+    sl_webhook_attempts;
 
 /* ---- the admin listener: admin.c ---- */
 

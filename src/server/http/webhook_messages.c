@@ -2,6 +2,7 @@
  *
  *   POST  /v1/webhooks/messages {"org","type","payload","idempotency_key"}:
  *         202 if it is committed to the database
+ *   GET   /v1/webhooks/messages?org=&type=&from=&to=: the newest first
  *   GET   /v1/webhooks/messages/ID: its deliveries and attempts
  *   POST  /v1/webhooks/messages/ID/replay: send it again
  *   GET   /v1/webhooks/attempts?org=&endpoint=&message=&result=&from=&to=: the
@@ -441,7 +442,7 @@ void sl_webhook_message_replay(struct sl_http_call *call)
     sl_http_job_send(w->op);
 }
 
-/* ---- the delivery log ---- */
+/* ---- lists: the delivery log, and messages ---- */
 
 static void answer_attempts(struct sl_http_job *op)
 {
@@ -449,15 +450,53 @@ static void answer_attempts(struct sl_http_job *op)
     sl_http_job_rows(op);
 }
 
-static bool read_instant(struct sl_http_call *call, const char *name,
-                         struct sl_str text, sl_ns *ret)
+static void answer_messages(struct sl_http_job *op)
 {
-    struct sl_diag diag = {0};
+    op->rows = "messages";
+    sl_http_job_rows(op);
+}
 
-    return text.len == 0 || !sl_timestamp_parse(text, ret, &diag) ||
-           sl_http_refuse(call, 400, "BAD_QUERY",
-                          "\"%s\" must be a time like 2026-11-15T12:00:00Z",
-                          name);
+/* How much of a list is wanted: texts of the query. */
+struct page {
+    struct sl_str from, to, limit;
+};
+
+static bool read_page(struct sl_http_call *call, const struct page *page,
+                      struct sl_webhook_job *job)
+{
+    uint64_t most = 100;
+
+    if (!sl_admin_number(call, "limit", page->limit, 1, SL_WEBHOOK_PAGE,
+                         "a number from 1 to 1000", &most) ||
+        !sl_http_webhook_instant(call, "BAD_QUERY", "from", page->from,
+                                 &job->from) ||
+        !sl_http_webhook_instant(call, "BAD_QUERY", "to", page->to, &job->to))
+        return false;
+    job->most = (unsigned)most;
+    return true;
+}
+
+void sl_webhook_message_list(struct sl_http_call *call)
+{
+    struct sl_http_webhook *w =
+        sl_http_webhook_new(call, SL_WEBHOOK_LIST_MESSAGES, answer_messages);
+    struct sl_webhook_job *job = w ? &w->job : NULL;
+    struct page page;
+
+    if (!w)
+        return;
+    const struct sl_admin_option options[] = {
+        {"org",    &job->org       },
+        {"type",   &job->type      },
+        {"from",   &page.from      },
+        {"to",     &page.to        },
+        {"limit",  &page.limit     },
+        {"before", &job->message_id},
+    };
+
+    if (sl_admin_options(call, options, SL_LEN(options)) &&
+        read_page(call, &page, job))
+        sl_http_job_send(w->op);
 }
 
 void sl_webhook_attempts(struct sl_http_call *call)
@@ -465,9 +504,10 @@ void sl_webhook_attempts(struct sl_http_call *call)
     static const char *const words[] = {"failed", "delivered"};
     struct sl_http_webhook *w =
         sl_http_webhook_new(call, SL_WEBHOOK_LIST_ATTEMPTS, answer_attempts);
-    struct sl_str from, to, result, limit, before;
+    struct sl_str result, before;
+    struct page page;
     struct sl_webhook_job *job = w ? &w->job : NULL;
-    uint64_t most = 100, last = 0;
+    uint64_t last = 0;
     unsigned outcome = 2;
 
     if (!w)
@@ -477,24 +517,20 @@ void sl_webhook_attempts(struct sl_http_call *call)
         {"endpoint", &job->endpoint_id},
         {"message",  &job->message_id },
         {"result",   &result          },
-        {"from",     &from            },
-        {"to",       &to              },
-        {"limit",    &limit           },
+        {"from",     &page.from       },
+        {"to",       &page.to         },
+        {"limit",    &page.limit      },
         {"before",   &before          },
     };
 
     if (!sl_admin_options(call, options, SL_LEN(options)) ||
         !sl_admin_word(call, "result", result, words, 2, "failed or delivered",
                        &outcome) ||
-        !sl_admin_number(call, "limit", limit, 1, SL_WEBHOOK_PAGE,
-                         "a number from 1 to 1000", &most) ||
         !sl_admin_number(call, "before", before, 1, INT64_MAX,
                          "the number of an attempt", &last) ||
-        !read_instant(call, "from", from, &job->from) ||
-        !read_instant(call, "to", to, &job->to))
+        !read_page(call, &page, job))
         return;
     job->outcome = outcome < 2 ? (int)outcome : -1;
-    job->most = (unsigned)most;
     job->before = last;
     sl_http_job_send(w->op);
 }

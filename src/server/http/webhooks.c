@@ -94,6 +94,17 @@ bool sl_http_webhook_name(struct sl_http_call *call, const char *member,
     return true;
 }
 
+bool sl_http_webhook_instant(struct sl_http_call *call, const char *code,
+                             const char *name, struct sl_str text, sl_ns *ret)
+{
+    struct sl_diag diag = {0};
+
+    return text.len == 0 || !sl_timestamp_parse(text, ret, &diag) ||
+           sl_http_refuse(call, 400, code,
+                          "\"%s\" must be a time like 2026-11-15T12:00:00Z",
+                          name);
+}
+
 static void refuse_missing(struct sl_http_call *call)
 {
     sl_http_refuse(call, 404, "NO_SUCH_ENDPOINT",
@@ -543,17 +554,6 @@ static const struct sl_json_field range_fields[] = {
     SL_JSON_FIELD("type", offsetof(struct range, type), sl_json_body_text),
 };
 
-static bool read_instant(struct sl_http_call *call, const char *name,
-                         struct sl_str text, sl_ns *ret)
-{
-    struct sl_diag diag = {0};
-
-    return text.len == 0 || !sl_timestamp_parse(text, ret, &diag) ||
-           sl_http_refuse(call, 400, "BAD_REQUEST",
-                          "\"%s\" must be a time like 2026-11-15T12:00:00Z",
-                          name);
-}
-
 static void replay_range(struct sl_http_call *call, struct sl_str id)
 {
     struct sl_http_webhook *w =
@@ -562,8 +562,9 @@ static void replay_range(struct sl_http_call *call, struct sl_str id)
     unsigned seen;
 
     if (!w || !read_body(call, range_fields, SL_LEN(range_fields), &r, &seen) ||
-        !read_instant(call, "from", r.from, &w->job.from) ||
-        !read_instant(call, "to", r.to, &w->job.to))
+        !sl_http_webhook_instant(call, "BAD_REQUEST", "from", r.from,
+                                 &w->job.from) ||
+        !sl_http_webhook_instant(call, "BAD_REQUEST", "to", r.to, &w->job.to))
         return;
     w->job.id = id;
     w->job.type = r.type;
