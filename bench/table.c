@@ -369,7 +369,7 @@ static double resident(void)
 }
 
 /* What was not there before the table was, and is now: places for holds that
- * nobody took are not. */
+ * without a take are not. */
 static double bytes_per_key(void)
 {
     struct field f = {0};

@@ -6,7 +6,7 @@
 
 #include "http/http.h"
 
-#define SECRET "a-secret-of-bench-http-that-nobody-else-has"
+#define SECRET "a-secret-of-bench-http-of-this-program-only"
 #define HEADER "{\"alg\":\"HS256\",\"typ\":\"JWT\"}"
 
 #define END "4102444800" /* the year 2100 */

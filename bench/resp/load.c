@@ -152,7 +152,7 @@ uint64_t pipeline_run(struct pipeline *p, double seconds, double *ret_seconds)
         int n = epoll_wait(p->epoll, events, CONNS, 5000);
 
         if (n <= 0)
-            die("nobody answers");
+            die("the server does not answer");
         at = now();
         for (int i = 0; i < n; i++) {
             struct asker *a = events[i].data.ptr;

@@ -12,7 +12,7 @@
  *     TAT - now                        used
  *
  * When room is needed in the table, a cell is judged by the family's numbers:
- * one that still owes anything at all never gives way, since nobody knows how
+ * one that still owes anything at all never gives way, since it is unknown how
  * much its own numbers would allow.
  */
 #include "engine/throttle.h"

@@ -394,7 +394,7 @@ bool sl_job_slot(const struct sl_job *job, uint64_t *slots);
 
 /* Locks the slots of all subjects of the jobs; first call in a transaction.
  * `careful`: without waiting; jobs whose slots are not free are blocked.
- * *ret_again: more slots are needed; roll back and begin again. */
+ * *ret_again: more slots are needed; undo and begin again. */
 SL_MUST_USE int sl_sharing_lock(struct sl_registry *registry,
                                 struct sl_job *first, bool careful,
                                 bool *ret_again);

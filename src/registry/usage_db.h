@@ -127,7 +127,7 @@ SL_MUST_USE int sl_usage_db_prefetch(struct sl_database *db,
 
 /* Records `count` amounts. Returns 0 or SLUICE_ESTORE... With 0, check the
  * result of entry *ret_failed, the last one processed: from CONFLICT on, the
- * caller must roll back all amounts. */
+ * caller must undo all amounts. */
 SL_MUST_USE int sl_usage_db_record(struct sl_database *db,
                                    struct sl_usage_entry *list, unsigned count,
                                    unsigned *ret_failed);

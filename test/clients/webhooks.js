@@ -8,7 +8,7 @@ const path = require('path');
 const [modules, what, ...words] = process.argv.slice(2);
 const { Webhook } = require(path.join(modules, 'standardwebhooks'));
 const Stripe = require(path.join(modules, 'stripe'));
-const stripe = new Stripe('sk_test_nobody');
+const stripe = new Stripe('sk_test_unused');
 
 const doers = {
   // SECRET ID SECONDS BODY: the value of webhook-signature

@@ -263,7 +263,7 @@ static void look_at_all(struct hold_history *l)
 
 /* Behind the last instant that anybody decided at. Stores that look at a key
  * alone learn that a hold has expired, and that the clock has stepped, when
- * they look: they are made to, before and after. Without anything held nobody
+ * they look: they are made to, before and after. Without anything held none
  * need see it: then it does not step. */
 static bool do_step(struct hold_history *l)
 {

@@ -135,7 +135,7 @@ check 'a type without an endpoint goes nowhere' has "$out" '"deliveries":0'
 
 # ---- bad input ----
 
-message nobody
+message none
 check 'an unknown organisation is refused' answers 404
 ask /v1/webhooks/endpoints -d '{"org":"acme","url":"https://10.0.0.1/"}'
 check 'a private address is refused' answers 400

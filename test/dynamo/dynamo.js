@@ -72,7 +72,7 @@ async function ask(target, body) {
 
 // ---- what it lacks ----
 
-// One at a time: a transaction sees nobody else between.
+// One at a time: a transaction sees no other in between.
 let turn = Promise.resolve()
 function alone(work) {
     const mine = turn.then(work, work)

@@ -209,7 +209,7 @@ stop
 
 # ---- no such host ----
 
-start --store "${store/127.0.0.1/nobody.invalid}" --deadline 300ms -c p.yaml
+start --store "${store/127.0.0.1/missing.invalid}" --deadline 300ms -c p.yaml
 ask_for lea /window
 check 'an unknown host is an outage' has "$out" '"degraded":true'
 ask_for lea /set ',"org":"lea"'

@@ -52,7 +52,7 @@ start() {
     verdict 1 'the daemon serves' <log
 }
 
-# Each program at the beginning of time, with a state that nobody has used.
+# Each program at the beginning of time, with an unused state.
 run() {
     local block=$1 name next said status=0
 

@@ -84,7 +84,7 @@ test("an id may have colons", async () => {
                      { limit: "public_api", key: "2001:db8::1" });
 });
 
-test("a key that names no limit is refused, and nobody is asked", async () => {
+test("a key that names no limit is refused, and no daemon is asked", async () => {
     const { fetch, asked } = server(() => verdict());
 
     for (const key of ["ann", "rl:prod:search:ann", "rl:prod::user:ann",
@@ -135,7 +135,7 @@ test("what is no verdict is an error with what was said", async () => {
     }
 });
 
-test("while nobody answers, what you said holds; mistakes stay mistakes",
+test("while no daemon answers, what you said holds; mistakes stay mistakes",
      async () => {
     const down = server(() => {
         throw new TypeError("fetch failed");

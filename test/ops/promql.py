@@ -1,4 +1,4 @@
-"""promql.py NAMES EXPRESSIONS -- what expressions ask for that nobody has.
+"""promql.py NAMES EXPRESSIONS -- metrics in expressions that no daemon has.
 
 NAMES is what `page names` prints. EXPRESSIONS has one a line. Prints a line for
 each metric that does not exist, and for each label that its metric does not

@@ -24,7 +24,7 @@ static const struct labels labels = {
     .steps = "quota (3)",
 };
 
-/* Zones with something to trip over: a date that was skipped (Apia), midnight
+/* Zones that are difficult: a date that was skipped (Apia), midnight
  * skipped by summer time (Havana, Beirut), half an hour of it (Lord Howe), two
  * hours (Troll), a quarter-hour offset (Kathmandu), Ramadan (Casablanca). */
 static struct calendar {

@@ -236,11 +236,11 @@ static void example(const struct sl_pattern *p, unsigned more,
             break;
         ret->segment[ret->count++] = p->segments[i].kind == SL_SEGMENT_WORD
                                          ? p->segments[i].word
-                                         : SL_STR("nobody");
+                                         : SL_STR("unknown");
     }
     if (p->count > 0 && p->segments[p->count - 1].kind == SL_SEGMENT_REST)
         while (more-- > 0)
-            ret->segment[ret->count++] = SL_STR("nobody");
+            ret->segment[ret->count++] = SL_STR("unknown");
 }
 
 static const char *covers_broken(struct world *w)

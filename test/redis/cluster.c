@@ -323,8 +323,8 @@ static void test_lost_master(struct cluster *cluster)
     struct server *master = handed;
     char key[16];
 
-    /* Where nobody was elected just before: for some seconds, Redis 7.0 takes
-     * the votes of then for those of a second election. */
+    /* Where no master was elected just before: for some seconds, Redis 7.0
+     * takes the votes of then for those of a second election. */
     for (unsigned i = 0; i < 64 && master == handed; i++) {
         snprintf(key, sizeof(key), "lost%u", i);
         master = cluster_master(cluster, key);

@@ -135,7 +135,7 @@ static inline void compare_sides(struct hammer *h)
 }
 
 /* What one key after the other has used: every change is on both sides, so
- * nobody on the right is behind the left of before, nor ahead of the left of
+ * no one on the right is behind the left of before, nor ahead of the left of
  * later. */
 static inline void compare_in_turn(struct hammer *h)
 {

@@ -275,7 +275,7 @@ TEST(errno)
     CASE("errno is left alone, also where nothing can be written");
     errno = EPROTO;
     sl_log_open(SL_LOG_INFO, SL_LOG_JSON, -1);
-    sl_log(SL_LOG_INFO, "to nobody", NULL);
+    sl_log(SL_LOG_INFO, "to no reader", NULL);
     CHECK_EQ(errno, EPROTO);
 }
 

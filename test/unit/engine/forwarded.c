@@ -62,7 +62,7 @@ static void hear(const char *what, const char *list, const char *want)
 /* The other field is not looked at, whatever it has. */
 static void test_rfc7239(void)
 {
-    hear("nobody said anything", NULL, "10.0.0.1");
+    hear("no header", NULL, "10.0.0.1");
     hear("one hop", "for=203.0.113.9", "203.0.113.9");
     hear("two hops", "for=203.0.113.9, for=10.0.0.2", "203.0.113.9");
     hear("three hops", "for=203.0.113.9,for=10.0.0.3 ,\tfor=\"10.0.0.2:80\"",
@@ -122,7 +122,7 @@ static void test_one_field(void)
     walk("IPv6", "2001:db8:aa::1", "[2001:db8:bb::9]:443, 2001:db8:aa::2",
          "2001:db8:bb::9");
     walk("a unix socket's word", NULL, "6.6.6.6, 203.0.113.9", "203.0.113.9");
-    walk("a unix socket and nobody", NULL, NULL, "");
+    walk("a unix socket and no header", NULL, NULL, "");
     walk("a unix socket and garbage", NULL, "6.6.6.6, x", "");
 }
 
@@ -141,7 +141,7 @@ static void test_several_fields(void)
 
 static void test_default(void)
 {
-    CASE("a policy that names nobody trusts loopback");
+    CASE("a policy that names no proxy trusts loopback");
     CHECK_STR(client(&none, "127.0.0.1", "203.0.113.9", NULL, NULL),
               "203.0.113.9");
     CHECK_STR(client(&none, "127.9.9.9", "203.0.113.9, 127.0.0.1", NULL, NULL),

@@ -185,8 +185,8 @@ static const struct row rows[] = {
              "Cookie", "session=good.eve", "Cookie", "b=2"),
     FROM_ANY("rubbish in cookies", "", GOOD, "Cookie",
              ";;=;session;=good.x; session =good.y"),
-    FROM_ANY("a stranger's headers name nobody", "", GOOD, "X-User", "ann"),
-    FROM_ANY("a stranger's cookies name nobody", "", GOOD, "Cookie",
+    FROM_ANY("a stranger's headers name no caller", "", GOOD, "X-User", "ann"),
+    FROM_ANY("a stranger's cookies name no caller", "", GOOD, "Cookie",
              "user=ann"),
     FROM_OWN("a trusted header does", "ann", GOOD, "X-User", "ann"),
     FROM_OWN("a trusted cookie does", "ann", GOOD, "Cookie", "user=ann"),
@@ -246,7 +246,7 @@ static void test_blame(void)
     proxied.user = SL_STR("bob");
     CHECK_STR(check(&fixture, proxied)->shown[0].id, "bob");
     CHECK(fixture.fake.had_ip);
-    CASE("a proxy that names nobody is not blamed for its clients");
+    CASE("a proxy that names no client is not blamed for its clients");
     proxied.user = SL_STR("");
     proxied.ip = SL_STR("127.0.0.1");
     check(&fixture, proxied);

@@ -152,7 +152,7 @@ TEST(forgotten)
     CHECK(!ask(token_of(1, 0, 1000), "192.0.2.1", AT(1)));
     CHECK_FAULT(why, SL_TOKEN_ISSUER);
 
-    CASE("without keys nobody is believed, and keys are wished for");
+    CASE("without keys no token is valid, and keys are requested");
     put(NULL, &rules);
     CHECK(!sl_jwks_current_refresh_requested(keys));
     CHECK(!ask(token_of(1, 0, 1000), "192.0.2.1", AT(1)));
@@ -167,7 +167,7 @@ TEST(unknown)
     static const struct sl_token_rules rules;
     struct sl_keyset *set = NULL;
 
-    CASE("a key that is not there is wished for, and nobody is to limiter");
+    CASE("a missing key is requested, and no address is limited");
     open_with(0, 3);
     CHECK_EQ(sl_keyset_read(
                  SL_STR("{\"kty\":\"oct\",\"kid\":\"old\",\"k\":"
@@ -226,11 +226,11 @@ TEST(held_back)
     CHECK_EQ(looked_at("192.0.2.9", AT(600)), 20);
     CHECK_EQ(looked_at("::ffff:192.0.2.9", AT(600)), 0);
 
-    CASE("a clock that steps back locks nobody out for long");
+    CASE("a clock that steps back locks no address out for long");
     CHECK_EQ(looked_at("192.0.2.9", AT(100)), 0);
     CHECK_EQ(looked_at("192.0.2.9", AT(121)), 20);
 
-    CASE("nobody is limiterd without an address");
+    CASE("without an address there is no limit");
     for (unsigned i = 0; i < 100; i++) {
         tokens->calls->verify(tokens, bad_token(), NULL, AT(600), &why);
         CHECK_FAULT(why, SL_TOKEN_SIGNATURE);

@@ -161,7 +161,7 @@ TEST_WITH(finish, struct rig *rig)
     g = (struct guest){.rig = rig};
     guest_open(&g, rig, NULL);
     close(g.client);
-    CHECK_EQ(sl_buf_add(&g.conn->out, SL_STR("to nobody")), 0);
+    CHECK_EQ(sl_buf_add(&g.conn->out, SL_STR("to no one")), 0);
     sl_conn_flush(g.conn);
     CHECK(g.conn != NULL);
     sl_conn_finish(g.conn);
@@ -197,7 +197,7 @@ TEST_WITH(refusal, struct rig *rig)
     char body[60000];
     int fd;
 
-    CASE("the peer reads the answer though it has sent what nobody reads");
+    CASE("the peer reads the answer though its input is not read");
     memset(body, 'b', sizeof(body));
     CHECK_EQ(sl_address_parse(SL_STR("127.0.0.1:0"), &any, NULL), 0);
     CHECK_EQ(sl_sockets_open(&any, 1, &s, NULL), 0);
@@ -422,8 +422,8 @@ TEST_WITH(set, struct rig *rig)
     }
 }
 
-/* Three who do not go: one whom nobody hurries, one that has been waited for
- * when they are hurried, and one that is finished afterwards. */
+/* Three that do not close: one with its own linger, one that lingers when it
+ * is shortened, and one that is finished afterwards. */
 TEST_WITH(hurry, struct rig *rig)
 {
     struct guest slow = {0}, before = {0}, after = {0};
@@ -456,7 +456,7 @@ int main(void)
     alarm(60);
     rig_open(&rig, NULL);
     RUN_TESTS_WITH(&rig);
-    CASE("nobody is left");
+    CASE("no connection is left");
     CHECK_EQ(sl_conns_count(rig.conns), 0);
     rig_close(&rig);
     return CHECK_DONE();

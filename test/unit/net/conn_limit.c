@@ -71,7 +71,7 @@ TEST(caps)
     sl_conn_limit_close(NULL);
 }
 
-/* (1) (2) (3): places are given back and moved, and nobody is lost. */
+/* (1) (2) (3): places are given back and moved, and none is lost. */
 TEST(history)
 {
     unsigned is[ADDRESSES] = {0}, all = 0, full = 0, many = 0, wrong = 0;

@@ -1,4 +1,4 @@
-/* guest.h -- an owner of connections who notes what he is told, and does what
+/* guest.h -- an owner of connections that notes its callbacks, and does what
  * the test wants.
  */
 #ifndef SL_TEST_GUEST_H

@@ -142,7 +142,7 @@ static void test_time(void)
     turn(&rig);
     CHECK(t.now[0] > before);
 
-    CASE("nobody asks, nobody reads");
+    CASE("no caller asks, no clock is read");
     before = source;
     turn(&rig);
     turn(&rig);

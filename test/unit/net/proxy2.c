@@ -86,7 +86,7 @@ TEST(clients)
     say_(0x21, 0x31, path, sizeof(path), 0);
     CHECK_EQ(read_all(&h), SL_PROXY_HEADER_DONE);
     CHECK(!h.has_ip && !h.local);
-    CASE("nor has what nobody knows, whatever is behind it");
+    CASE("nor has an unknown family, whatever is behind it");
     say_(0x21, 0x00, PROXY2_TCP4, 12, 0);
     CHECK_EQ(read_all(&h), SL_PROXY_HEADER_DONE);
     CHECK(!h.has_ip && !h.local);

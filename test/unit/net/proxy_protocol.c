@@ -122,7 +122,7 @@ TEST_WITH(hand_on, struct rig *rig)
     len = proxy2_say(bytes, 0x21, 0x21, PROXY2_TCP6, 36, 4000);
     hand_on(rig, bytes, len, len, "[2001:db8::9]:4711");
     hand_on(rig, bytes, len, 700, "[2001:db8::9]:4711");
-    CASE("a client without an address is nobody");
+    CASE("a client without an address is unknown");
     len = proxy2_say(bytes, 0x21, 0x31, path, sizeof(path), 1);
     hand_on(rig, bytes, len, 50, "unknown");
     CHECK(!sl_address_is_unix(&door.peer) && !sl_address_is_local(&door.peer));

@@ -21,7 +21,7 @@ static void test_digits(void)
     struct sl_resolved r;
     char text[128];
 
-    CASE("digits and paths need nobody to be asked");
+    CASE("digits and paths need no look-up");
     CHECK(sl_resolve_digits("127.0.0.1", 6379, &r));
     CHECK_EQ(r.count, 1);
     sl_address_print(&r.list[0], text, sizeof(text));
@@ -53,7 +53,7 @@ static void test_names(struct rig *rig)
     CHECK(sl_address_is_local(&a.resolved.list[0]));
     CHECK_EQ(sl_address_port(&a.resolved.list[0]), 80);
 
-    CASE("one that is nobody's has a reason");
+    CASE("an unknown name has a reason");
     CHECK_EQ(sl_resolve_begin(rig->loop, "no..name", 80, on_done, &b, &one), 0);
     WAIT_FOR(rig, b.done == 1);
     CHECK_EQ(b.resolved.count, 0);

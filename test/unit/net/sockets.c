@@ -315,7 +315,7 @@ TEST(unix_held)
     CHECK_EQ(lstat(path_of(&a), &st), 0);
     close(fd);
 
-    CASE("while another daemon is at it, nobody else is");
+    CASE("one daemon at a time opens a socket");
     snprintf(lock_path, sizeof(lock_path), "%s.lock", path_of(&a));
     lock = open(lock_path, O_RDWR | O_CREAT, 0600);
     CHECK_EQ(flock(lock, LOCK_EX), 0);

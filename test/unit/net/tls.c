@@ -241,7 +241,7 @@ int main(void)
     test_talk(&rig, TLS1_2_VERSION);
     test_talk(&rig, TLS1_3_VERSION);
     RUN_TESTS_WITH(&rig);
-    CASE("nobody is left");
+    CASE("no connection is left");
     CHECK_EQ(sl_conns_count(rig.conns), 0);
     rig_close(&rig);
     drop_files();

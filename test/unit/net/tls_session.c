@@ -173,7 +173,7 @@ TEST_WITH(gone, struct rig *rig)
     say_tls(&t, "x");
     CHECK_STR(hear_tls(&t), "x");
     close(t.g.client);
-    CHECK_EQ(sl_buf_add(&t.g.conn->out, SL_STR("to nobody")), 0);
+    CHECK_EQ(sl_buf_add(&t.g.conn->out, SL_STR("to no one")), 0);
     sl_conn_flush(t.g.conn);
     CHECK_EQ(t.g.closes, 0);
     WAIT_FOR(rig, t.g.closes == 1);
@@ -235,7 +235,7 @@ int main(void)
     make_files();
     rig_open(&rig, NULL);
     RUN_TESTS_WITH(&rig);
-    CASE("nobody is left");
+    CASE("no connection is left");
     CHECK_EQ(sl_conns_count(rig.conns), 0);
     rig_close(&rig);
     drop_files();

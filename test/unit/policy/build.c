@@ -50,7 +50,7 @@ TEST(plans)
         const char *why, *text;
         unsigned fallback, anonymous;
     } rows[] = {
-        PLANS("free is the default that nobody wrote",
+        PLANS("free is the default if none is written",
               V "plans: { pro: {}, Free: {} }\n", 1, 1),
         PLANS("anonymous follows default",
               V "plans: { default: b, a: {}, b: {} }\n", 1, 1),

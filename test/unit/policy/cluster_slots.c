@@ -50,7 +50,7 @@ TEST(choice)
     CHECK_STR(tag_of(p, "user"), "user");
     CHECK_STR(tag_of(p, "ip"), "ip");
     CHECK_STR(tag_of(p, "all"), "");
-    CASE("`atomic: false` joins nobody, and may span");
+    CASE("`atomic: false` joins no other, and may span");
     CHECK_EQ(sl_slots_check(p, &place, NULL), 0);
     CHECK(p->routes[3].apart && !p->routes[0].apart);
     sl_policy_unref(p);

@@ -1,4 +1,4 @@
-/* endpoints.c -- what endpoints are called that nobody named. */
+/* endpoints.c -- the names of endpoints without a name. */
 #include "policy/policy.h"
 
 #include "fail.h"
@@ -31,7 +31,7 @@ TEST(endpoints)
             "0123456789-0123456789-0123456789-0123456789-0123456789-012345678"),
     };
 
-    CASE("endpoints that nobody named");
+    CASE("endpoints without a name");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         struct sl_policy *p;
         char text[256];

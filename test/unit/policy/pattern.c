@@ -44,7 +44,7 @@ TEST(methods)
         CHECK_EQ(p.methods, rows[i].methods);
         CHECK_EQ(p.count, 1);
     }
-    CASE("methods nobody knows are one");
+    CASE("unknown methods are one");
     CHECK_EQ(sl_method_of(SL_STR("PURGE")), SL_METHOD_OTHER);
     CHECK_EQ(sl_method_of(SL_STR("")), SL_METHOD_OTHER);
     CHECK_EQ(sl_method_of(SL_STR("GETS")), SL_METHOD_OTHER);

@@ -217,7 +217,7 @@ TEST(odd)
                                "limits: { a: { kind: level, per: user, "
                                "rate: 5 } }\n"));
 
-    CASE("a calendar for nobody but a candidate");
+    CASE("a calendar that only a candidate has");
     check_back("calendar",
                SL_STR("sluice: 1\n"
                       "limits: { a: { kind: quota, zone: Europe/Berlin, "

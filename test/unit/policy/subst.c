@@ -156,7 +156,7 @@ TEST(flags)
     free(r);
 }
 
-TEST(nobody_knows)
+TEST(unknown_variables)
 {
     static const char text[] = "a: \"${ENV:TOKEN}\"\nb: \"${FILE:./token}\"\n";
     static const struct sl_yaml_options none;

@@ -174,7 +174,7 @@ TEST_WITH(match, struct world *w)
     change.match = revision;
     write_one(w, &change, SL_JOB_DONE);
     write_one(w, &change, SL_JOB_CHANGED);
-    change.id = S("nobody");
+    change.id = S("unknown");
     write_one(w, &change, SL_JOB_NOT_FOUND);
 
     CASE("who is gone and comes again has a later revision");

@@ -90,8 +90,8 @@ static void begin(struct place *p, struct question *q, struct sl_str scope,
 
 /* Looks up a user and waits. Returns the plan, "?" if unknown, "!" after a
  * failure, "-" for an empty registry. */
-/* What one has written himself is heard once more on PostgreSQL, later, and
- * what was remembered is asked for again. */
+/* On PostgreSQL the writer is notified of its own change later, and asks once
+ * more for what was cached. */
 #ifdef ON_POSTGRES
 #define HEARS 50
 #else
@@ -336,8 +336,8 @@ TEST_WITH(import, struct place *p)
     CHECK(cached > 150);
 }
 
-/* Who asks for the same name again as soon as he is answered, like the next
- * check of an array. */
+/* Asks for the same name again when the answer comes, like the next check of
+ * an array. */
 struct insistent {
     struct question first, again;
     struct place *place;

@@ -23,7 +23,7 @@ static void test_adding(struct world *w)
     put_one(w, u, SL_USAGE_RECORDED, 7, 0);
     CHECK_EQ(sum(w, "acme", SL_ROW_DAY), 7);
     CHECK_EQ(sum(w, "acme", SL_ROW_MONTH), 7);
-    CHECK_EQ(sum(w, "nobody", SL_ROW_DAY), 0);
+    CHECK_EQ(sum(w, "unknown", SL_ROW_DAY), 0);
     CASE("a reset leaves nothing used, and the history as it was");
     u = report("decided", 110, "");
     put_one(w, u, SL_USAGE_RECORDED, 110, 10);

@@ -122,7 +122,7 @@ TEST(variables)
     CHECK_STR(given.warning,
               "the environment variable SLUICE_LISTN_HTTP is unknown; did "
               "you mean SLUICE_LISTEN_HTTP?");
-    CHECK_EQ(ENV("SLUICE_COLOUR_OF_THE_SKY=x", "SLUICE_STORE=memory:"), 0);
+    CHECK_EQ(ENV("SLUICE_UNKNOWN_SETTING=x", "SLUICE_STORE=memory:"), 0);
     CHECK_STR(given.warning, "");
 }
 

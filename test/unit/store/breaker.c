@@ -26,7 +26,7 @@ TEST(row)
     CHECK(note_many(&b, false, 1, 3 * SL_S));
     CHECK(!sl_breaker_allows(&b, 3 * SL_S, &tries));
 
-    CASE("one tries, within a third of a second; nobody else until it ends");
+    CASE("one tries, within a third of a second; no other until it ends");
     CHECK(sl_breaker_probe_in(&b, 3 * SL_S) >= 150 * SL_MS);
     CHECK(sl_breaker_probe_in(&b, 3 * SL_S) <= 300 * SL_MS);
     CHECK(sl_breaker_allows(&b, 3300 * SL_MS, &tries) && tries);

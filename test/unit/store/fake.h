@@ -12,7 +12,7 @@ struct fake {
     struct rig rig;
     char path[64];
     int listen_fd; /* the listening socket */
-    int fd;        /* whom it talks to; -1: nobody */
+    int fd;        /* its peer; -1: none */
     char heard[1 << 16];
     size_t len;
     unsigned calls; /* connections so far */

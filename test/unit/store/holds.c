@@ -49,7 +49,7 @@ TEST_WITH(calls, struct world *w)
         {"a hold that is there", HELD, true, SL_HOLD_HELD, 1},
         {"one that was settled", "*3\r\n:2\r\n:9\r\n:-1\r\n", true,
          SL_HOLD_SETTLED, 0},
-        {"one that nobody knows", "*3\r\n:0\r\n:9\r\n:-1\r\n", true,
+        {"an unknown one", "*3\r\n:0\r\n:9\r\n:-1\r\n", true,
          SL_HOLD_UNKNOWN, 0},
         {"a state of 5", "*3\r\n:5\r\n:9\r\n:-1\r\n", false, 0, 0},
         {"too few numbers", "*2\r\n:1\r\n:9\r\n", false, 0, 0},

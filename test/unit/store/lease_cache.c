@@ -272,7 +272,7 @@ TEST(melted)
         CHECK_EQ(end.asks.words[0].left, 10 - ms / 20);
         sl_lease_cache_lost(w.leases, &end.asks, true, &w.counts);
     }
-    CASE("nor what nobody can tell, after a step back");
+    CASE("nor what is unknown after a step back");
     CHECK(sl_lease_cache_end(w.leases, T0 - 1, true, &end));
     CHECK_EQ(end.asks.words[0].left, 0);
     sl_lease_cache_close(w.leases);
@@ -361,7 +361,7 @@ TEST(counts)
     CHECK_EQ(w.counts.over, 0);
     CHECK_EQ(w.counts.under, 5);
 
-    CASE("nor is one that nobody answered for");
+    CASE("nor is one without an answer");
     lease(&w, "j", 6);
     set_keys(&w, "j", NULL, 7);
     ask(&w, T0);

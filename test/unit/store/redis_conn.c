@@ -133,7 +133,7 @@ static void test_order(struct world *w)
     struct sl_redis_conn_options o = options_of(w);
     struct try t[5];
 
-    CASE("replies come in order, pushes between them are nobody's");
+    CASE("replies come in order, pushes between them are ignored");
     open_with(w, &o);
     for (unsigned i = 0; i < 2; i++)
         start(w, &t[i]); /* it is not up yet */
@@ -230,7 +230,7 @@ TEST_WITH(broken, struct world *w)
     CHECK_EQ(t.result, SL_UNCERTAIN);
     close_link(w);
 
-    CASE("nobody is there");
+    CASE("no server is there");
     o.name = "/nowhere/at/all";
     open_with(w, &o);
     start(w, &t);

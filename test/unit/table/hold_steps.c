@@ -200,8 +200,9 @@ static bool run_stopped(struct world *w, enum deed deed, enum sl_step step,
     return stopped;
 }
 
-/* Who is overtaken when he has counted what he gives back keeps others from
- * getting as much; so nobody meddles with a release, which must get it all. */
+/* A thread that is overtaken after it has counted its refund keeps others from
+ * getting as much. So no other thread interferes with a release, which must get
+ * it all. */
 static void test_stopped(enum deed deed)
 {
     static char name[DEEDS][64];
@@ -221,8 +222,8 @@ static void test_stopped(enum deed deed)
 }
 
 /* 20 are used beside the 50 that are held; of those 70 and what was there, 50
- * drain in three seconds. What is left comes back, and all of it: what he has
- * counted before he was overtaken was his own. */
+ * drain in three seconds. What is left comes back, and all of it: what the
+ * thread has counted before it was overtaken was its own. */
 static void act_release_late(struct world *w, struct sl_table *table)
 {
     (void)w;

@@ -23,8 +23,8 @@ static sl_ns retry_of(const char *key, uint64_t cost, sl_ns now)
 
 /* ---- what was found last ---- */
 
-/* Three permits of "a" are out until 2, 4 and 9 seconds, and somebody has asked
- * for two: the second hold is what he was told of. */
+/* Three permits of "a" are out until 2, 4 and 9 seconds, and a caller has asked
+ * for two: the answer was the end of the second hold. */
 static void begin_asked(void)
 {
     begin("3");

@@ -198,8 +198,8 @@ static void test_batch(struct world *w, unsigned limit)
     end(w);
 }
 
-/* Who has not said yet that he will swap is not waited for: he sees that it is
- * another key, though everything else is the same. */
+/* A thread that has not announced its swap yet is not waited for. It sees that
+ * the slot has another key, though everything else is the same. */
 static void test_not_said(struct world *w, unsigned limit)
 {
     struct estate e;
@@ -221,8 +221,8 @@ static void test_not_said(struct world *w, unsigned limit)
     end(w);
 }
 
-/* Somebody has chosen the slot for a new key when nobody was there, and it is
- * the last of its generations. Before he locks it a swap is announced. */
+/* A thread has chosen a free slot for a new key, and it is the last of its
+ * generations. Before the thread locks the slot a swap is announced. */
 static void test_said_late(struct world *w, unsigned limit)
 {
     struct estate e;

@@ -1,7 +1,6 @@
-/* between.h -- somebody who stands between the registry and its PostgreSQL,
- * counts what is waited for, and cuts the line when the answer to a COMMIT
- * comes; or when the COMMIT comes, which he keeps, and brings to the server
- * later. */
+/* between.h -- a proxy between the registry and its PostgreSQL. It counts
+ * round trips, and cuts the connection when the answer to a COMMIT comes; or
+ * when the COMMIT comes, which it keeps and sends to the server later. */
 #ifndef SL_TEST_BETWEEN_H
 #define SL_TEST_BETWEEN_H
 

@@ -1,6 +1,6 @@
 /* doubt.c -- a COMMIT whose answer is lost: what it was about is recorded once,
- * whether it was committed or not, and however long nobody knows; also if the
- * COMMIT comes to the server when everybody has asked for it. */
+ * whether it was committed or not, and however long that is unknown; also if
+ * the COMMIT comes to the server when everybody has asked for it. */
 #define ON_POSTGRES
 #include <signal.h>
 

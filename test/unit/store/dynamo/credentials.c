@@ -250,11 +250,11 @@ static void test_here(void)
     end();
 
     CASE("a profile that is not there is said");
-    env.profile = "nobody";
+    env.profile = "unknown";
     begin(&env);
     CHECK(!sl_aws_credentials_keys(t.chain, SL_DAY));
     CHECK_EQ(t.bad, 1);
-    CHECK_STR(t.why, "there is no profile [nobody]");
+    CHECK_STR(t.why, "there is no profile [unknown]");
     end();
     close(fd);
     unlink(path);

@@ -54,7 +54,7 @@ static void serve(int fd)
                     "Connection: close\r\n\r\n%s",
                     strlen(reply_to(text)), reply_to(text));
     if (got > 0 && send(fd, out, (size_t)size, MSG_NOSIGNAL) != size)
-        printf("# nobody listens\n");
+        printf("# no server listens\n");
 }
 
 static void *run_table(void *ctx)
