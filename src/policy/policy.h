@@ -475,6 +475,7 @@ struct sl_webhooks_conf {
     const unsigned *ports;
     unsigned port_count;
     bool insecure;
+    struct sl_str operator_org; /* "": none */
 };
 
 /* Read an age: a duration of a day or more, or months of 31 days, "25month". */

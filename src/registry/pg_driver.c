@@ -832,6 +832,7 @@ static const char *const steps[] = {
     TABLES_OF_BLOCKS,
     TABLES_OF_DENIALS,
     TABLES_OF_WEBHOOKS,
+    INDEX_OF_OVERRIDES,
 };
 
 #define LATEST ((int)SL_LEN(steps))

@@ -6,7 +6,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
+#include "base/hash.h"
+#include "core/take.h"
 #include "registry/registry_int.h"
 #include "wire/json.h"
 
@@ -204,16 +207,9 @@ struct targets {
     unsigned count;
 };
 
-static bool is_target(const struct sl_webhook_job *w, struct sl_str events,
-                      bool enabled, bool contact)
-{
-    if (w->contacts)
-        return enabled && contact;
-    return enabled && !contact && sl_webhook_matches(events, w->type);
-}
-
+/* Notes go to contacts, and nothing else does. */
 static int find_targets(struct sl_database *db, const struct sl_webhook_job *w,
-                        struct targets *ret)
+                        bool is_note, struct targets *ret)
 {
     const enum sl_query q = SL_QUERY_TARGETS;
     struct sl_str id, events;
@@ -224,7 +220,8 @@ static int find_targets(struct sl_database *db, const struct sl_webhook_job *w,
     sl_query_bind(db, q, "t", w->org);
     while (!err && (found = sl_query_next(db, q, NULL, "ttnn", &id, &events,
                                           &enabled, &contact)) == 1)
-        if (is_target(w, events, enabled, contact) &&
+        if (enabled && (contact != 0) == is_note &&
+            sl_webhook_matches(events, w->type) &&
             ret->count < SL_WEBHOOK_ENDPOINTS)
             err = sl_database_copy(db, &db->arena, id, &ret->ids[ret->count++]);
     sl_query_reset(db, q);
@@ -308,19 +305,32 @@ static int is_known(struct sl_database *db, const struct sl_webhook_job *w)
 
     if (w->only.len > 0)
         return 0;
-    if (w->contacts)
-        return 1;
     found = sl_query_one(db, SL_QUERY_COUNT_ENDPOINTS, "t n", w->org, &count);
     if (found < 0 || count > 0)
         return found;
     return sl_job_load(db, SL_STR("org"), w->org, &draft);
 }
 
+static int put_all(struct sl_registry *r, struct sl_job *job,
+                   const struct targets *targets)
+{
+    struct sl_database *db = &r->db;
+    const struct sl_webhook_job *w = job->webhook;
+    sl_ns due = w->hold > job->now ? w->hold : job->now;
+    int err = sl_query_run(db, SL_QUERY_PUT_MESSAGE, "ttttni", w->id, w->org,
+                           w->type, w->payload, job->now, w->hold > 0);
+
+    for (unsigned i = 0; i < targets->count && !err; i++)
+        err = put_delivery(db, w->id, targets->ids[i], w->org, due); /* (1) */
+    if (!err && targets->count > 0)
+        sl_job_notify(r, "w:");
+    return err;
+}
+
 static int put_message(struct sl_registry *r, struct sl_job *job)
 {
     struct sl_database *db = &r->db;
     struct sl_webhook_job *w = job->webhook;
-    sl_ns due = w->hold > job->now ? w->hold : job->now;
     struct targets targets;
     int err;
 
@@ -330,7 +340,7 @@ static int put_message(struct sl_registry *r, struct sl_job *job)
     if (err) /* 1: it is there already */
         return err < 0 ? err : 0;
     err = w->only.len > 0 ? find_only(db, job, &targets)
-                          : find_targets(db, w, &targets);
+                          : find_targets(db, w, false, &targets);
     if (!err && job->result != SL_JOB_DONE)
         return 0;
     if (!err && targets.count == 0) {
@@ -339,14 +349,186 @@ static int put_message(struct sl_registry *r, struct sl_job *job)
             return err < 0 ? err : refuse(job, SL_JOB_NOT_FOUND);
         err = 0;
     }
-    if (!err)
-        err = sl_query_run(db, SL_QUERY_PUT_MESSAGE, "ttttni", w->id, w->org,
-                           w->type, w->payload, job->now, w->hold > 0);
-    for (unsigned i = 0; i < targets.count && !err; i++)
-        err = put_delivery(db, w->id, targets.ids[i], w->org, due); /* (1) */
     w->deliveries = targets.count;
-    if (!err && targets.count > 0)
-        sl_job_notify(r, "w:");
+    return err ? err : put_all(r, job, &targets);
+}
+
+/* ---- notes ---- */
+
+void sl_webhook_make_id(char ret[SL_WEBHOOK_ID], const char *prefix, sl_ns now,
+                        const uint64_t random[2])
+{
+    snprintf(ret, SL_WEBHOOK_ID, "%s_%011" PRIx64 "%016" PRIx64 "%04" PRIx64,
+             prefix, (uint64_t)(now / SL_MS), random[0], random[1] & 0xffff);
+}
+
+static void hash_words(struct sl_str a, struct sl_str b, char ret[33])
+{
+    static const struct sl_hash_key fixed = {UINT64_C(0x6e6f746573), 1};
+    struct sl_hash_key key = {fixed.k0 ^ sl_hash64(&fixed, a), fixed.k1};
+    struct sl_hash128 h = sl_hash128(&key, b);
+
+    snprintf(ret, 33, "%016" PRIx64 "%016" PRIx64, h.hi, h.lo);
+}
+
+/* Takes one of the rate of notes. Returns 1, 0 (there are too many) or an
+ * error. */
+static int take_note(struct sl_database *db, const struct sl_job *job,
+                     const char *written)
+{
+    const struct sl_webhook_job *w = job->webhook;
+    struct sl_diag diag = {0};
+    struct sl_rate rate;
+    struct sl_limit limit;
+    struct sl_take_result t;
+    char cell[40] = "note:";
+    int64_t w0 = 0, w1 = 0;
+    int err;
+
+    if (sl_parse_rate(sl_str_c(written), &rate, &diag) ||
+        sl_limit_init(&limit, SL_BUCKET, &rate, NULL, &diag))
+        return 1; /* cannot happen */
+    hash_words(w->org, w->type, cell + strlen(cell));
+    err = sl_query_one(db, SL_QUERY_DESTINATION, "tn nn", sl_str_c(cell),
+                       job->now, &w0, &w1);
+    if (err < 0)
+        return err;
+    t = sl_take(&limit, sl_cell_of((uint64_t)w0, (uint64_t)w1), 1, job->now);
+    if (t.answer.outcome != SL_ALLOW)
+        return 0;
+    err = sl_query_run(db, SL_QUERY_PUT_DESTINATION, "tnn", sl_str_c(cell),
+                       (int64_t)t.next.w[0], (int64_t)t.next.w[1]);
+    return err ? err : 1;
+}
+
+/* Without contacts nothing is written. */
+static int put_note_to(struct sl_registry *r, struct sl_job *job,
+                       struct sl_str org, const char *rate)
+{
+    struct sl_webhook_job *w = job->webhook;
+    struct targets targets;
+    int err;
+
+    w->org = org;
+    err = find_targets(&r->db, w, true, &targets);
+    if (err || targets.count == 0)
+        return err;
+    err = put_key(&r->db, job);
+    if (err) { /* 1: another daemon has told it */
+        job->result = SL_JOB_DONE;
+        return err < 0 ? err : 0;
+    }
+    err = take_note(&r->db, job, rate);
+    w->omitted += err == 0;
+    if (err <= 0)
+        return err;
+    w->deliveries += targets.count;
+    return put_all(r, job, &targets);
+}
+
+/* w->id is that of the first one. */
+static int put_note(struct sl_registry *r, struct sl_job *job)
+{
+    struct sl_webhook_job *w = job->webhook;
+    struct sl_str org = w->org, id = w->id, to = w->operator_org;
+    char other[SL_WEBHOOK_ID];
+    int err = org.len > 0 ? put_note_to(r, job, org, SL_WEBHOOK_NOTES) : 0;
+
+    if (!err && to.len > 0 && !sl_str_eq(org, to)) {
+        snprintf(other, sizeof(other), "%.*so", SL_STR_ARG(id));
+        w->id = sl_str_c(other);
+        err = put_note_to(r, job, to, SL_WEBHOOK_OPERATOR_NOTES);
+    }
+    w->org = org;
+    w->id = id;
+    return err;
+}
+
+/* ---- overrides that have ended ---- */
+
+#define ENDED_MOST 64 /* in one job */
+
+struct ended {
+    struct sl_str scope, id, limit, rate;
+    sl_ns until;
+};
+
+static int find_ended(struct sl_database *db, const struct sl_webhook_job *w,
+                      struct ended *list, unsigned *ret_count)
+{
+    const enum sl_query q = SL_QUERY_OVERRIDES_ENDED;
+    unsigned count = 0;
+    int found;
+
+    sl_query_bind(db, q, "nni", w->from, w->to, ENDED_MOST);
+    while (
+        (found = sl_query_next(db, q, &db->arena, "ttttn", &list[count].scope,
+                               &list[count].id, &list[count].limit,
+                               &list[count].rate, &list[count].until)) == 1 &&
+        count + 1 < ENDED_MOST)
+        count++;
+    count += found == 1;
+    sl_query_reset(db, q);
+    *ret_count = count;
+    return found < 0 ? found : 0;
+}
+
+/* The key keeps daemons from telling it twice. */
+static int put_ended(struct sl_registry *r, struct sl_job *job,
+                     const struct ended *e, struct sl_buf *text)
+{
+    struct sl_webhook_job *w = job->webhook;
+    struct sl_writer out = {.out = text};
+    bool is_org = sl_str_eq(e->scope, SL_STR("org"));
+    char key[64], hash[33], id[SL_WEBHOOK_ID];
+    uint64_t random[2] = {0};
+
+    sl_buf_clear(text);
+    sl_json_open(&out, '{');
+    sl_json_member_text(&out, "type", "override.ended");
+    sl_json_member_time(&out, "timestamp", job->now);
+    sl_json_key(&out, SL_STR("data"));
+    sl_json_open(&out, '{');
+    if (is_org)
+        sl_json_member_str(&out, "org", e->id);
+    sl_json_member_str(&out, "scope", e->scope);
+    sl_json_member_str(&out, "id", e->id);
+    sl_json_member_str(&out, "limit", e->limit);
+    sl_json_member_str(&out, "rate", e->rate);
+    sl_json_member_time(&out, "until", e->until);
+    sl_json_close(&out, '}');
+    sl_json_close(&out, '}');
+    if (out.err)
+        return out.err;
+    hash_words(e->id, e->limit, hash);
+    snprintf(key, sizeof(key), "%s%" PRId64, hash, e->until / SL_MS);
+    (void)!getrandom(random, sizeof(random), 0);
+    sl_webhook_make_id(id, "msg", job->now, random);
+    w->id = sl_str_c(id);
+    w->key = sl_str_c(key);
+    w->fingerprint = SL_STR("override");
+    w->org = is_org ? e->id : SL_STR("");
+    w->type = SL_STR("override.ended");
+    w->payload = sl_buf_str(text);
+    return put_note(r, job);
+}
+
+static int end_overrides(struct sl_registry *r, struct sl_job *job)
+{
+    struct sl_webhook_job *w = job->webhook;
+    struct ended list[ENDED_MOST];
+    struct sl_buf text;
+    unsigned count = 0;
+    int err = find_ended(&r->db, w, list, &count);
+    bool cut = !err && count == ENDED_MOST;
+
+    w->deliveries = w->omitted = 0;
+    sl_buf_init(&text, (size_t)64 << 10, &sl_alloc_libc);
+    for (unsigned i = 0; i < count && !err; i++)
+        err = put_ended(r, job, &list[i], &text);
+    sl_buf_done(&text);
+    w->id = w->key = w->org = w->payload = SL_STR("");
+    w->next = cut ? list[count - 1].until : w->to;
     return err;
 }
 
@@ -645,6 +827,11 @@ static int run(struct sl_registry *r, struct sl_job *job)
         return found ? found : sl_query_run(db, SL_QUERY_FREE_DELIVERIES, "");
     case SL_WEBHOOK_COUNT:
         return sl_webhook_count(db, &job->webhook->counts);
+    case SL_WEBHOOK_PUT_NOTE:
+        job->webhook->deliveries = job->webhook->omitted = 0;
+        return put_note(r, job);
+    case SL_WEBHOOK_END_OVERRIDES:
+        return end_overrides(r, job);
     }
     return 0;
 }

@@ -19,6 +19,11 @@
  * result moves the cell, so that the next one has its distance from the
  * arrival.
  *
+ * Notes. What happens to an organisation is told to its contact endpoints, and
+ * to those of the operator's organisation, as messages. They have a rate of
+ * their own, by organisation and type, whose cells are rows of destinations,
+ * too: a flood of events is not a flood of notes.
+ *
  * `next` of an endpoint is when there is something to claim: an index finds the
  * endpoints that have work, however many deliveries wait.
  *
@@ -53,6 +58,10 @@
 #define SL_WEBHOOK_PAGE        1000  /* rows of a list at most */
 #define SL_WEBHOOK_REPLAY_MOST 10000 /* messages of one replay at most */
 
+/* Notes of a type to the contacts of an organisation, and of the operator. */
+#define SL_WEBHOOK_NOTES          "20/hour burst 20"
+#define SL_WEBHOOK_OPERATOR_NOTES "600/hour burst 100"
+
 enum sl_webhook_op {
     SL_WEBHOOK_PUT_ENDPOINT,
     SL_WEBHOOK_CHANGE_ENDPOINT,
@@ -68,6 +77,8 @@ enum sl_webhook_op {
     SL_WEBHOOK_CLAIM,
     SL_WEBHOOK_RECORD,
     SL_WEBHOOK_COUNT,
+    SL_WEBHOOK_PUT_NOTE,      /* to contacts of `org` and of `operator_org` */
+    SL_WEBHOOK_END_OVERRIDES, /* a note for each that ended in (from, to] */
     SL_WEBHOOK_FREE, /* all leases: this process alone has the database */
 };
 
@@ -155,8 +166,8 @@ struct sl_webhook_job {
     struct sl_str only;             /* PUT_MESSAGE: to this endpoint only;
                                      * CONFLICT if it is disabled; "": all that
                                      * match */
-    bool contacts;                  /* PUT_MESSAGE: to contact endpoints */
     sl_ns hold;                     /* PUT_MESSAGE: not before; 0: at once */
+    struct sl_str operator_org;     /* notes; "": none */
 
     /* LIST_MESSAGES, LIST_ATTEMPTS, REPLAY_RANGE */
     struct sl_str endpoint_id, message_id;
@@ -182,9 +193,15 @@ struct sl_webhook_job {
     unsigned deliveries;       /* PUT_MESSAGE, REPLAY: how many */
     unsigned claimed, paced;   /* CLAIM */
     sl_ns next;                /* CLAIM: when to claim again; SL_NS_MAX: when a
-                                * message comes */
+                                * message comes. END_OVERRIDES: the next `from`;
+                                * before `to` if there are more */
     struct sl_webhook_counts counts;
+    unsigned omitted; /* notes: beyond their rate */
 };
+
+/* The id of a message or an endpoint: "msg_", the time, and `random`. */
+void sl_webhook_make_id(char ret[SL_WEBHOOK_ID], const char *prefix, sl_ns now,
+                        const uint64_t random[2]);
 
 /* Does a list of event types (JSON) have this type? "order.*" matches all that
  * begin with "order.", "*" all. */

@@ -185,6 +185,7 @@ struct sl_metrics_webhooks {
     uint64_t attempts[SL_ATTEMPT_CLASSES];
     uint64_t paced;                  /* claims that the pace delayed */
     uint64_t dead, disabled;         /* by this daemon, since its start */
+    uint64_t omitted;                /* notes beyond their rate */
     uint64_t sending;                /* claimed by this daemon */
     uint64_t waiting;                /* in the database */
     uint64_t dead_now, disabled_now; /* likewise */

@@ -13,6 +13,7 @@
  *   repeats.c          memory of repeats, shared backlogs
  *   admin_ops.c        callbacks of the admin listener
  *   event_publisher.c  events
+ *   webhook_notes.c    notes to organisations and to the operator
  *   webhooks.c         webhooks that go out
  *
  * Threads. The first worker's loop runs on the main thread: signals, reloads,
@@ -297,6 +298,11 @@ struct sl_daemon {
     struct sl_history *history;    /* for the console */
     struct sl_webhooks *webhooks;  /* or NULL: no registry */
     struct sl_loop *webhooks_loop; /* to wake it, or NULL; see webhooks.c */
+    struct {
+        uint64_t omitted; /* beyond their rate */
+        bool looking, more;
+        sl_ns looked, ended; /* overrides: when, and up to which end */
+    } notes;                 /* first loop; see webhook_notes.c */
     struct sl_engine *engine;
     struct sl_registry *registry;     /* or NULL */
     struct sl_usage_journal *journal; /* or NULL: no registry */
@@ -589,11 +595,21 @@ void sl_webhooks_count(struct sl_daemon *daemon,
 /* Is something being sent? */
 bool sl_webhooks_is_busy(const struct sl_daemon *daemon);
 
-/* Sends {"type":TYPE,"timestamp":...,"data":{"org":ORG,FIRST:A,SECOND:B}} to
- * the contact endpoints of an organisation. Main thread only. */
-void sl_webhooks_notify(struct sl_daemon *daemon, struct sl_str org,
-                        const char *type, const char *first, struct sl_str a,
-                        const char *second, struct sl_str b);
+/* ---- webhook_notes.c ---- */
+
+/* Sends {"type":TYPE,"timestamp":...,"data":{MEMBERS}} to the contact endpoints
+ * of an organisation ("": none) and of the operator, if there are any. TYPE is
+ * a constant. Any worker. */
+void sl_webhooks_notify(struct sl_worker *worker, struct sl_str org,
+                        const char *type, struct sl_str members);
+
+/* The same for a threshold that was crossed. */
+void sl_webhooks_notify_usage(struct sl_worker *worker,
+                              const struct sl_usage_entry *u,
+                              unsigned threshold, struct sl_str members);
+
+/* Several times a second: looks for overrides that have ended. */
+void sl_webhook_notes_poll(struct sl_daemon *daemon);
 
 /* Writes an event: its members, and then its type. Without memory it has its
  * time and type only. On the worker's thread. */

@@ -95,6 +95,9 @@ void sl_event_publisher_feature(struct sl_daemon *daemon, struct sl_str name,
     sl_json_member_str(&w, "name", name);
     sl_json_key(&w, SL_STR("enabled"));
     sl_json_flag(&w, on);
+    if (!w.err)
+        sl_webhooks_notify(&daemon->workers[0], SL_STR(""), "feature.switched",
+                           sl_buf_str(&members));
     sl_event_publish(&daemon->workers[0], "feature", &w);
 }
 

@@ -224,6 +224,8 @@ static void report(struct sl_worker *worker, const struct sl_usage_entry *u,
     sl_json_member_str(&w, "id", u->id);
     sl_writer_addf(&w, ",\"mark\":%u", threshold);
     write_used(worker, u, &w);
+    if (!w.err)
+        sl_webhooks_notify_usage(worker, u, threshold, sl_buf_str(&members));
     sl_event_publish(worker, "usage", &w);
     log_threshold(u, threshold);
 }

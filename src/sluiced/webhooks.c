@@ -572,7 +572,24 @@ static void claim(struct sl_webhooks *s)
 
 /* ---- results ---- */
 
-static void tell(struct sl_webhooks *s, const struct sl_webhook_result *r)
+static void note(struct sl_webhooks *s, const struct sl_webhook_result *r,
+                 const char *type, const char *member, struct sl_str value)
+{
+    struct sl_buf members;
+    struct sl_writer w = sl_event_begin(&members);
+
+    sl_json_member_str(&w, "org", r->org);
+    sl_json_member_str(&w, "endpoint", r->endpoint);
+    sl_json_member_str(&w, "url", r->url);
+    sl_json_member_str(&w, member, value);
+    if (!w.err)
+        sl_webhooks_notify(&s->daemon->workers[0], r->org, type,
+                           sl_buf_str(&members));
+    sl_buf_done(&members);
+}
+
+static void tell(struct sl_webhooks *s, const struct sl_webhook_result *r,
+                 const struct delivery *d)
 {
     char org[128], endpoint[SL_WEBHOOK_ID], message[SL_WEBHOOK_ID];
 
@@ -586,12 +603,12 @@ static void tell(struct sl_webhooks *s, const struct sl_webhook_result *r)
         sl_log(SL_LOG_WARN, "webhook dead", "org", org, "endpoint", endpoint,
                "message", message, "why", "all attempts failed", NULL);
     if (r->disabled)
-        sl_webhooks_notify(s->daemon, r->org, "webhook.endpoint_disabled",
-                           "endpoint", r->endpoint, "reason",
-                           sl_str_c(r->retry.disable));
-    if (r->known && r->retry.result == SL_ATTEMPT_DEAD)
-        sl_webhooks_notify(s->daemon, r->org, "webhook.message_dead",
-                           "endpoint", r->endpoint, "message", r->message);
+        note(s, r, "webhook.endpoint_disabled", "reason",
+             sl_str_c(r->retry.disable));
+    /* No note about notes of this type: they would not end. */
+    if (r->known && r->retry.result == SL_ATTEMPT_DEAD &&
+        !sl_str_eq(d->texts[SL_CLAIMED_TYPE], SL_STR("webhook.message_dead")))
+        note(s, r, "webhook.message_dead", "message", r->message);
 }
 
 static void on_recorded(struct sl_job *job)
@@ -612,7 +629,7 @@ static void on_recorded(struct sl_job *job)
         const struct sl_webhook_result *r = &s->results[i];
 
         if (!job->err && !r->returned && !s->closed)
-            tell(s, r);
+            tell(s, r, s->recorded[i]);
         s->numbers.disabled += r->disabled;
         s->numbers.dead +=
             r->known && !r->returned && r->retry.result == SL_ATTEMPT_DEAD;
@@ -714,6 +731,7 @@ void sl_webhooks_poll(struct sl_daemon *daemon)
     struct sl_webhooks *s = daemon->webhooks;
     sl_ns now = sl_loop_now(daemon->workers[0].loop);
 
+    sl_webhook_notes_poll(daemon);
     if (!s || s->counting || is_draining(s) ||
         (now >= s->counted && now - s->counted < COUNT_EACH))
         return;
@@ -730,83 +748,13 @@ void sl_webhooks_count(struct sl_daemon *daemon,
         return;
     *ret = daemon->webhooks->numbers;
     ret->on = true;
+    ret->omitted = daemon->notes.omitted;
     ret->sending = daemon->webhooks->held_count;
 }
 
 bool sl_webhooks_is_busy(const struct sl_daemon *daemon)
 {
     return daemon->webhooks && daemon->webhooks->held_count > 0;
-}
-
-/* ---- notes to the contacts of an organisation ---- */
-
-struct note {
-    struct sl_job job;
-    struct sl_webhook_job w;
-    struct sl_daemon *daemon;
-    struct sl_buf text;
-    char id[SL_WEBHOOK_ID], org[SL_SUBJECT_RECORD_ID];
-};
-
-static void on_noted(struct sl_job *job)
-{
-    struct note *note = job->ctx;
-
-    if (!job->err && note->w.deliveries > 0)
-        sl_webhooks_wake(note->daemon);
-    sl_job_clear(job);
-    sl_buf_done(&note->text);
-    sl_alloc_free(&sl_alloc_libc, note, sizeof(*note));
-}
-
-void sl_webhooks_notify(struct sl_daemon *daemon, struct sl_str org,
-                        const char *type, const char *first, struct sl_str a,
-                        const char *second, struct sl_str b)
-{
-    struct note *note = sl_alloc_new(&sl_alloc_libc, sizeof(*note));
-    struct sl_loop *loop = daemon->workers[0].loop;
-    sl_ns now = sl_loop_now(loop);
-    struct sl_writer w;
-    uint64_t random = 0;
-
-    if (!note || org.len > sizeof(note->org)) {
-        if (note)
-            sl_alloc_free(&sl_alloc_libc, note, sizeof(*note));
-        return;
-    }
-    memset(note, 0, sizeof(*note));
-    note->daemon = daemon;
-    memcpy(note->org, org.at, org.len);
-    sl_buf_init(&note->text, (size_t)64 << 10, &sl_alloc_libc);
-    w = (struct sl_writer){.out = &note->text};
-    sl_json_open(&w, '{');
-    sl_json_member_text(&w, "type", type);
-    sl_json_member_time(&w, "timestamp", now);
-    sl_json_key(&w, SL_STR("data"));
-    sl_json_open(&w, '{');
-    sl_json_member_str(&w, "org", org);
-    sl_json_member_str(&w, first, a);
-    sl_json_member_str(&w, second, b);
-    sl_json_close(&w, '}');
-    sl_json_close(&w, '}');
-    (void)!getrandom(&random, sizeof(random), 0);
-    snprintf(note->id, sizeof(note->id), "msg_%011" PRIx64 "%016" PRIx64,
-             (uint64_t)(now / SL_MS), random);
-    note->w = (struct sl_webhook_job){
-        .op = SL_WEBHOOK_PUT_MESSAGE,
-        .id = sl_str_c(note->id),
-        .org = {note->org, org.len},
-        .type = sl_str_c(type),
-        .payload = sl_buf_str(&note->text),
-        .contacts = true,
-    };
-    sl_job_init(&note->job, SL_JOB_WEBHOOK, &sl_alloc_libc);
-    note->job.loop = loop;
-    note->job.now = now;
-    note->job.done = on_noted;
-    note->job.ctx = note;
-    note->job.webhook = &note->w;
-    sl_registry_ask(daemon->registry, &note->job);
 }
 
 /* ---- life ---- */

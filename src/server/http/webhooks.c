@@ -59,12 +59,10 @@ void sl_http_webhook_id(struct sl_http_call *call, const char *prefix,
                         char out[SL_WEBHOOK_ID])
 {
     uint64_t random[2] = {0};
-    uint64_t ms = (uint64_t)(sl_http_now(call) / SL_MS);
 
     /* At most 256 bytes of getrandom() are never short. */
     (void)!getrandom(random, sizeof(random), 0);
-    snprintf(out, SL_WEBHOOK_ID, "%s_%011" PRIx64 "%016" PRIx64 "%04" PRIx64,
-             prefix, ms, random[0], random[1] & 0xffff);
+    sl_webhook_make_id(out, prefix, sl_http_now(call), random);
 }
 
 void sl_http_webhook_wake(struct sl_http_call *call)
