@@ -374,6 +374,18 @@ static int ask(struct sl_cli_args *args, struct sl_check_args *q,
     return status;
 }
 
+/* With --url the first word would be the method of the path 'GET /'. */
+static int explain_by_daemon(struct sl_cli_args *args)
+{
+    const char *second = args->word_count > 1 ? args->words[1] : "";
+
+    if (second[strcspn(second, " =")] == ' ')
+        return sl_cli_misuse(args,
+                             "with --url the daemon has the policy; remove \"%s\"",
+                             args->words[0]);
+    return sl_cli_request_run(args, sl_explain_ask);
+}
+
 static int run_explain(struct sl_cli_args *args)
 {
     struct sl_check_args q;
@@ -381,7 +393,7 @@ static int run_explain(struct sl_cli_args *args)
     int status;
 
     if (sl_cli_flag(args, "url"))
-        return sl_cli_request_run(args, sl_explain_ask);
+        return explain_by_daemon(args);
     if (args->word_count < 2)
         return sl_cli_misuse(args, "missing argument; usage: sluice explain %s",
                              sl_command_explain.usage);
@@ -413,7 +425,7 @@ const struct sl_command sl_command_explain = {
             "nothing. Exits 0 if the request would pass, 1 if not. With\n"
             "--url a daemon explains it with its policy and its state.\n"
             "\n"
-            "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
+            "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT= body=\n"
             "  at=     the time of the request, as RFC 3339 (default: now)\n"
             "  token=  a file with a token, verified with the policy's keys\n"
             "\n"

@@ -168,7 +168,7 @@ const struct sl_command sl_command_take = {
             "cost=0 takes nothing. Exits 0 if allowed, 1 if denied, 4 if the\n"
             "daemon is unreachable.\n"
             "\n"
-            "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
+            "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT= body=\n"
             "  hold=   hold the cost for this time; see `sluice hold`\n"
             "  token=  a file with a token, sent as Authorization: Bearer\n"
             "\n"

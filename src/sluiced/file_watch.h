@@ -14,7 +14,7 @@
 
 #include "net/loop.h"
 
-#define SL_WATCHED 5 /* files */
+#define SL_WATCHED 32 /* files, one bit each */
 
 struct sl_file_watch;
 

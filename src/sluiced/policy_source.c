@@ -262,6 +262,7 @@ struct reading {
     const char *path;
     bool posted;
     const struct sl_policy *active; /* posted: what it may read */
+    struct sl_policy_source *source;
 };
 
 /* Variables of features are read for posted policies too. */
@@ -275,13 +276,45 @@ static const char *on_env(void *ctx, const char *name)
     return getenv(name);
 }
 
+/* The hash only tells whether a file has changed: it needs no secret. */
+static struct sl_hash128 hash_of(struct sl_str text)
+{
+    static const struct sl_hash_key key = {1, 2};
+
+    return sl_hash128(&key, text);
+}
+
+/* Remembers a file that was read, for sl_policy_source_files_same(). */
+static int remember(struct sl_policy_source *source, const char *path,
+                    struct sl_str text)
+{
+    struct sl_policy_file *file = &source->files[source->file_count];
+    size_t len = strlen(path) + 1;
+
+    for (unsigned i = 0; i < source->file_count; i++)
+        if (strcmp(source->files[i].path, path) == 0)
+            return 0;
+    source->files_left = source->file_count == SL_POLICY_FILES;
+    if (source->files_left)
+        return 0;
+    file->path = sl_alloc_new(&sl_alloc_libc, len);
+    if (!file->path)
+        return SLUICE_ENOMEM;
+    memcpy(file->path, path, len);
+    file->hash = hash_of(text);
+    source->file_count++;
+    return 0;
+}
+
 static int on_file(void *ctx, const char *path, struct sl_buf *out,
                    struct sl_diag *diag)
 {
     const struct reading *reading = ctx;
     const char *from = reading->path ? reading->path : "";
     const char *slash = path[0] == '/' ? NULL : strrchr(from, '/');
+    size_t before = out->len;
     char whole[PATH_MOST];
+    int err;
 
     if (reading->posted &&
         !sl_policy_refers(reading->active, "FILE", sl_str_c(path)))
@@ -290,7 +323,28 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
                  slash ? (int)(slash - from) + 1 : 0, from, path) >= PATH_MOST)
         return sl_diag_error(diag, SLUICE_ECONF,
                              "the name of the file is too long");
-    return sl_file_read(whole, SECRET_MOST, out, diag);
+    err = sl_file_read(whole, SECRET_MOST, out, diag);
+    if (err)
+        return err;
+    return remember(reading->source, whole,
+                    sl_str_from(sl_buf_str(out), before));
+}
+
+bool sl_policy_source_files_same(const struct sl_policy_source *source)
+{
+    struct sl_diag why;
+    struct sl_buf text;
+    bool same = true;
+
+    sl_buf_init(&text, SECRET_MOST + 2, &sl_alloc_libc);
+    for (unsigned i = 0; i < source->file_count && same; i++) {
+        sl_buf_clear(&text);
+        same = sl_file_read(source->files[i].path, SECRET_MOST, &text, &why) ==
+                   0 &&
+               sl_hash128_eq(hash_of(sl_buf_str(&text)), source->files[i].hash);
+    }
+    sl_buf_done(&text);
+    return same;
 }
 
 /* Hashes the text and makes the policy of it. */
@@ -346,7 +400,8 @@ int sl_policy_source_read(struct sl_policy_source *source, const char *path,
     }
     sl_report_init(report, name, sl_buf_str(&source->text), &sl_alloc_libc);
     return err ? err
-               : make(source, (struct reading){path, posted != NULL, active},
+               : make(source,
+                      (struct reading){path, posted != NULL, active, source},
                       report, diag);
 }
 
@@ -354,6 +409,10 @@ void sl_policy_source_done(struct sl_policy_source *source)
 {
     sl_policy_unref(source->policy);
     source->policy = NULL;
+    for (unsigned i = 0; i < source->file_count; i++)
+        sl_alloc_free(&sl_alloc_libc, source->files[i].path,
+                      strlen(source->files[i].path) + 1);
+    source->file_count = 0;
     if (source->text.ceiling > 0) /* otherwise nothing was read */
         sl_buf_done(&source->text);
 }
@@ -473,7 +532,8 @@ int sl_compat_read(struct sl_policy_source *source, const char *folder,
     err = convert(folder, false, &source->text, diag);
     sl_report_init(report, folder, sl_buf_str(&source->text), &sl_alloc_libc);
     if (!err)
-        err = make(source, (struct reading){folder, false, NULL}, report, diag);
+        err = make(source, (struct reading){folder, false, NULL, source}, report,
+                   diag);
     if (!err) /* the generated policy has no warnings of its own */
         report->kept = report->warnings = 0;
     return err;

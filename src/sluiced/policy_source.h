@@ -3,13 +3,26 @@
 #define SL_SLUICED_POLICY_SOURCE_H
 
 #include "base/buf.h"
+#include "base/hash.h"
 #include "policy/policy.h"
 #include "sluiced/settings.h"
+
+#define SL_POLICY_FILES 24 /* of ${FILE:...} that are remembered */
+
+struct sl_policy_file {
+    char *path;             /* as it can be opened */
+    struct sl_hash128 hash; /* of the text that was read */
+};
 
 struct sl_policy_source {
     struct sl_buf text;
     struct sl_policy *policy;
     char hash[65]; /* SHA-256 of the text, as sha256sum prints it */
+
+    /* The files whose text the policy has. */
+    struct sl_policy_file files[SL_POLICY_FILES];
+    unsigned file_count;
+    bool files_left; /* it has more of them */
 };
 
 /* Reads the policy in the file at `path`; NULL is the demo. With `posted` that
@@ -30,6 +43,9 @@ SL_MUST_USE int sl_policy_source_read(struct sl_policy_source *source,
                                       struct sl_diag *diag);
 
 void sl_policy_source_done(struct sl_policy_source *source);
+
+/* Do its files have the text that was read? */
+bool sl_policy_source_files_same(const struct sl_policy_source *source);
 
 /* Appends the text without secrets. */
 SL_MUST_USE int sl_policy_source_print(const struct sl_policy_source *source,

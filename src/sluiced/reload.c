@@ -74,9 +74,20 @@ static void log_problems(const struct reload *r)
 
 /* ---- the files that are watched ---- */
 
-enum { FILE_POLICY, FILE_CERTIFICATE, FILE_KEY, FILE_CA, FILE_JWKS, FILES };
+enum {
+    FILE_POLICY,
+    FILE_CERTIFICATE,
+    FILE_KEY,
+    FILE_CA,
+    FILE_JWKS,
+    FILE_INCLUDED, /* the first of ${FILE:...} */
+    FILES = FILE_INCLUDED + SL_POLICY_FILES
+};
+
+_Static_assert(FILES <= SL_WATCHED, "all of them are watched");
 
 #define CERTIFICATES (1u << FILE_CERTIFICATE | 1u << FILE_KEY | 1u << FILE_CA)
+#define INCLUDED     (~0u << FILE_INCLUDED)
 
 static void name_files(const struct sl_daemon *daemon,
                        const char *paths[static FILES])
@@ -88,6 +99,18 @@ static void name_files(const struct sl_daemon *daemon,
     paths[FILE_KEY] = s->tls_key;
     paths[FILE_CA] = s->tls_client_ca;
     paths[FILE_JWKS] = daemon->jwks->active.file;
+    for (unsigned i = 0; i < SL_POLICY_FILES; i++)
+        paths[FILE_INCLUDED + i] = i < daemon->policy_source.file_count
+                                       ? daemon->policy_source.files[i].path
+                                       : NULL;
+}
+
+static void warn_of_files(const struct sl_daemon *daemon)
+{
+    if (daemon->policy_source.files_left)
+        sl_log(SL_LOG_WARN, "file watch incomplete", "why",
+               "the policy has more than 24 different ${FILE:...}", "instead",
+               "send SIGHUP after a change", NULL);
 }
 
 /* Watches the files of daemon->latest from now on. */
@@ -102,6 +125,7 @@ static void watch_again(struct sl_daemon *daemon)
         sl_log(SL_LOG_WARN, "file watch incomplete", "why",
                "the path of a file is too long", "instead",
                "send SIGHUP after a change", NULL);
+    warn_of_files(daemon);
 }
 
 /* ---- the steps ---- */
@@ -353,6 +377,7 @@ static void on_change(void *ctx, unsigned changed)
 {
     struct sl_daemon *daemon = ctx;
     bool policy = changed & (1u << FILE_POLICY), again;
+    bool included = changed & INCLUDED;
     struct sl_diag why = {0};
 
     if (daemon->draining)
@@ -360,7 +385,10 @@ static void on_change(void *ctx, unsigned changed)
     /* After a refused reload the old text is read again, too: the mistake was
      * reverted. */
     again = policy && !(daemon->reload_good && is_same(daemon));
-    if (policy && !again)
+    again = again || (included &&
+                      !(daemon->reload_good &&
+                        sl_policy_source_files_same(&daemon->policy_source)));
+    if ((policy || included) && !again)
         sl_log(SL_LOG_DEBUG, "policy unchanged", "file", daemon->path, NULL);
     if (again)
         sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL);
@@ -389,8 +417,12 @@ int sl_reload_files_begin(struct sl_daemon *daemon)
                            daemon, &daemon->watch, &why))
         sl_log(SL_LOG_WARN, "file watch failed", "why", why.sentence, "instead",
                "send SIGHUP after a change", NULL);
-    else if (daemon->path && !daemon->compat && !is_same(daemon))
+    else if (daemon->path && !daemon->compat &&
+             !(is_same(daemon) &&
+               sl_policy_source_files_same(&daemon->policy_source)))
         sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL); /* during startup */
+    if (daemon->watch)
+        warn_of_files(daemon);
     return 0;
 }
 

@@ -135,6 +135,52 @@ until_ said '3/3000d -> 4/3000d'
 check 'the swap of a link' said '3/3000d -> 4/3000d'
 stop
 
+# ---- files that the policy refers to ----
+
+cat >lists.yaml <<'EOT'
+sluice: 1
+limits:
+  api: { kind: fixed-window, per: ip, rate: 1/3000d }
+routes:
+  - match: /**
+    exempt: [{ ip: "${FILE:./lists/inner.txt}" }]
+    limits: [api]
+EOT
+mkdir -p lists
+echo '192.0.2.0/24' >lists/inner.txt
+start -c lists.yaml --store memory: --usage none --log-level debug
+# exempt ADDRESS: does no limit apply?
+exempt() {
+    ask /v1/check -d '{"path":"/","ip":"'"$1"'","cost":0}'
+    has "$out" '"limits":[]'
+}
+limited() { ! exempt "$1"; }
+check 'a network of the file' exempt 192.0.2.7
+check 'no other address' limited 203.0.113.7
+echo '203.0.113.0/24' >>lists/inner.txt
+until_ exempt 203.0.113.7
+check 'a write into the file is read' exempt 203.0.113.7
+echo '203.0.113.0/24' >lists/next
+mv lists/next lists/inner.txt
+until_ limited 192.0.2.7
+check 'a rename over it, too' limited 192.0.2.7
+echo '203.0.113.0/240' >lists/inner.txt
+until_ said 'reload failed, policy unchanged'
+check 'a bad one is refused' exempt 203.0.113.7
+check 'and the metric says so' good 0
+echo '203.0.113.0/24' >lists/inner.txt
+until_ good 1
+check 'until it is corrected' good 1
+loads=$(grep -c 'policy loaded' "$log")
+sed 's/rate: 1/rate: 2/' lists.yaml >posted.yaml
+tell /v1/policy --data-binary @posted.yaml
+check 'a posted policy has the file, too' has "$out" '1/3000d -> 2/3000d'
+touch -d '2020-01-01' lists/inner.txt
+until_ said '"event":"policy unchanged"'
+check 'the same text is no reason to read the policy' \
+    test "$(grep -c 'policy loaded' "$log")" = $((loads + 1))
+stop
+
 # ---- under load ----
 
 policy s.yaml 1M/3000d

@@ -115,6 +115,11 @@ check 'explain asks a daemon' is 1
 check 'with its state' has "$out" 'verdict  429 by requests: retry in'
 run "$sluice" explain --url "http://$http" 'GET /x' user=bob -o json
 check 'of another caller' has "$out" '"allowed":true'
+run "$sluice" explain p.yaml 'GET /x' user=ann --url "http://$http"
+check 'a policy beside --url is refused' is 2
+check 'and named' has "$err" 'the daemon has the policy; remove "p.yaml"'
+run "$sluice" explain --url "http://$http" GET /x user='ann b'
+check 'a request in two words is not' is 0
 run "$sluice" explain --url "http://$http" 'GET /x' at=2026-11-15T14:03:00Z
 check 'and not of another time' [ "$status" = 2 ]
 
