@@ -431,6 +431,10 @@ static void write_reason(const struct sl_decision *d, struct sl_writer *w)
                        sl_webhook_fault_sentence(d->webhook_fault));
     else if (d->reason == SL_REASON_REQUIRE)
         write_require(d, w);
+    else if (d->reason == SL_REASON_COST &&
+             d->no_cost->from == SL_COST_FROM_SIZE)
+        say(w, "The cost is the size of the body, which is not known. Send its "
+               "Content-Length.");
     else if (d->reason == SL_REASON_COST)
         sl_writer_addf(w,
                        "The cost is read from \"%.*s\", which must be a whole "

@@ -197,7 +197,22 @@ static enum cost_read read_header(const struct sl_request *request,
                                                             : COST_WRONG;
 }
 
-/* The bytes of the body, which is there, announced, or missing. */
+/* Has a request of this method usually no body? */
+static bool is_bodiless(const struct sl_request *request)
+{
+    static const struct sl_str methods[] = {
+        {"GET", 3}, {"HEAD", 4}, {"DELETE", 6}, {"OPTIONS", 7}, {"TRACE", 5}};
+
+    if (request->job.len > 0)
+        return false;
+    for (size_t i = 0; i < SL_LEN(methods); i++)
+        if (sl_str_eq_nocase(request->method, methods[i]))
+            return true;
+    return request->method.len == 0; /* GET */
+}
+
+/* The bytes of the body, which is there or announced. Over HTTP/2 and in chunks
+ * a body needs no announcement: a POST without one may have any size. */
 static enum cost_read read_size(const struct sl_request *request, uint64_t *ret)
 {
     enum cost_read read = COST_READ;
@@ -205,7 +220,7 @@ static enum cost_read read_size(const struct sl_request *request, uint64_t *ret)
     *ret = request->body.len;
     if (!request->has_body)
         read = read_header(request, SL_STR("content-length"), ret);
-    if (read == COST_MISSING &&
+    if (read == COST_MISSING && is_bodiless(request) &&
         sl_request_header(request, SL_STR("transfer-encoding")).len == 0) {
         *ret = 0;
         read = COST_READ;

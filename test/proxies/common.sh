@@ -14,6 +14,7 @@
 #
 #   silent=yes        adds no headers to responses that pass
 #   no_5xx=yes        takes a verdict of 503 for a failure
+#   no_length=yes     does not send the length of the client's body
 #   fails=STATUS      always fails closed, with this status and nothing else
 #
 # A proxy's script defines recipes FOLDER FILTER, which puts the files there, and
@@ -442,6 +443,7 @@ limits:
   many: { kind: fixed-window, per: ip, rate: 100/hour, on_store_failure: allow }
   strict: { kind: fixed-window, per: ip, rate: 100/hour, on_store_failure: deny }
   login: { kind: fixed-window, per: ip, rate: 100/min, penalty: { after: 3, within: 10m, block: 15m } }
+  traffic: { kind: quota, per: ip, rate: 100/day, unit: KiB }
 features: { shop: { enabled: false, message: "Closed today.", retry_after: 60s } }
 routes:
   - { match: /one/**, limits: [one] }
@@ -452,6 +454,7 @@ routes:
   - { match: /many/**, limits: [many] }
   - { match: /strict, limits: [strict] }
   - { match: POST /login, limits: [login] }
+  - { match: POST /upload, limits: [traffic], cost: size/1KiB }
   - { match: /known, anonymous: deny, limits: [many] }
   - { match: /admin, roles: [admin], limits: [many] }
   - { match: /alone, guard: "alone:{ip}", limits: [many] }
@@ -567,7 +570,37 @@ story_failed() {
     check 'another client passes' answers 200
 }
 
+# upload KIB WORD...: a body of so many KiB.
+upload() {
+    head -c $(($1 * 1024)) /dev/zero | tr '\0' x >upload
+    ask_as 127.0.0.2 /upload -H Expect: --data-binary @upload "${@:2}"
+}
+
+# What is charged by size: the length is the client's, and a client that does not
+# tell it, or tells another one in our header, gains nothing.
+story_size() {
+    local one='X-Original-Content-Length: 1' other='X-Forwarded-Content-Length: 1'
+
+    upload 10
+    if [[ -n ${no_length-} ]]; then
+        check 'a body whose length is not known' answers 400
+        upload 10 -H "$one" -H "$other"
+        check 'whatever the client says of it' answers 400
+        return
+    fi
+    check 'ten KiB' tells X-RateLimit-Remaining 90
+    upload 10 -H "$one" -H "$other"
+    check 'are ten, whatever the client says' tells X-RateLimit-Remaining 80
+    upload 10 -H 'Transfer-Encoding: chunked'
+    check 'a body in chunks has no size' answers 400
+    upload 0
+    check 'an empty one costs one' tells X-RateLimit-Remaining 79
+    upload 80
+    check 'and more than is left is denied' answers 429
+}
+
 story_megabyte() {
+    story_size
     head -c 1048576 /dev/zero | tr '\0' x >megabyte
     ask_as 127.0.0.2 /free/x -H Expect: --data-binary @megabyte
     check 'a megabyte passes' answers 200

@@ -10,6 +10,7 @@ program=$root/build/proxies/bin/traefik
 need "$program"
 family=forwarded
 silent=yes
+no_length=yes
 fails=500
 
 recipes() {

@@ -4,8 +4,10 @@
  * request. Headers of other families come from clients and are not used. Only
  * trusted peers may send them:
  *
- *   original    X-Original-Method, X-Original-URI (or -URL)   nginx
- *   forwarded   X-Forwarded-Method, X-Forwarded-Uri, -Host    Traefik, Caddy
+ *   original    X-Original-Method, X-Original-URI (or -URL),
+ *               X-Original-Content-Length                     nginx
+ *   forwarded   X-Forwarded-Method, X-Forwarded-Uri, -Host,
+ *               X-Forwarded-Content-Length                    Traefik, Caddy
  *   path        its own method and the path behind /v1/auth   Envoy
  *
  * A repeated header of the family, or a repeated identity header of the policy,
@@ -28,17 +30,19 @@
     }
 
 /* Indices of a family's names. */
-enum { METHOD, URI, URL };
+enum { METHOD, URI, LENGTH, URL };
 
 static const struct family {
-    struct sl_str names[4];
+    struct sl_str names[5];
     bool has_url; /* instead of the URI */
 } families[] = {
     [SL_FORWARD_ORIGINAL] = {{NAME("x-original-method"), NAME("x-original-uri"),
+                              NAME("x-original-content-length"),
                               NAME("x-original-url")},
                              true },
     [SL_FORWARD_FORWARDED] = {{NAME("x-forwarded-method"),
                                NAME("x-forwarded-uri"),
+                               NAME("x-forwarded-content-length"),
                                NAME("x-forwarded-host"),
                                NAME("x-forwarded-proto")},
                              false},
@@ -120,8 +124,9 @@ static bool refuse_untrusted(struct sl_http_call *call)
         ip);
 }
 
+/* *length is that of the client's body, or empty. */
 static bool from_headers(struct sl_http_call *call, const struct family *family,
-                         struct sl_request *req)
+                         struct sl_request *req, struct sl_str *length)
 {
     struct sl_str values[MEMBERS];
 
@@ -143,6 +148,7 @@ static bool from_headers(struct sl_http_call *call, const struct family *family,
     req->method = values[METHOD];
     if (req->method.len == 0)
         req->method = call->request->method;
+    *length = values[LENGTH];
     return true;
 }
 
@@ -371,18 +377,30 @@ static bool is_kept(const struct sl_http_call *call,
            !sl_str_eq_nocase(name, SL_STR("authorization"));
 }
 
+/* Is it about the body of the subrequest? A proxy that sends none says so, and
+ * that is not the client's. */
+static bool is_framing(struct sl_str name)
+{
+    return sl_str_eq_nocase(name, SL_STR("content-length")) ||
+           sl_str_eq_nocase(name, SL_STR("transfer-encoding"));
+}
+
 static bool copy_headers(struct sl_http_call *call, const struct family *family,
-                         struct sl_request *req)
+                         struct sl_str length, struct sl_request *req)
 {
     const struct sl_http1 *request = call->request;
     struct sl_header *list = sl_arena_take(
         &call->arena, (request->field_count + 1) * sizeof(struct sl_header));
+    bool bodiless = length.len > 0 || request->body.len == 0;
     unsigned count = 0;
 
     if (!list)
         return sl_http_no_memory(call);
+    if (length.len > 0)
+        list[count++] = (struct sl_header){SL_STR("content-length"), length};
     for (unsigned i = 0; i < request->field_count; i++)
-        if (is_kept(call, family, request->fields[i].name))
+        if (is_kept(call, family, request->fields[i].name) &&
+            !(bodiless && is_framing(request->fields[i].name)))
             list[count++] = (struct sl_header){request->fields[i].name,
                                                request->fields[i].value};
     req->headers = list;
@@ -500,13 +518,15 @@ static void answer(struct sl_http_call *call,
 static bool read_request(struct sl_http_call *call, const struct family *family,
                          struct sl_request *req, struct auth_options *options)
 {
+    struct sl_str length = {"", 0};
+
     *options = (struct auth_options){.cost = 0};
     if (call->worker->server->forward == SL_FORWARD_PATH)
         from_path(call, req); /* its query belongs to the client */
-    else if (!from_headers(call, family, req) ||
+    else if (!from_headers(call, family, req, &length) ||
              !read_options(call, req->path, options))
         return false;
-    return check_identity(call) && copy_headers(call, family, req);
+    return check_identity(call) && copy_headers(call, family, length, req);
 }
 
 /* Kept until the decision. */
