@@ -380,9 +380,9 @@ static int explain_by_daemon(struct sl_cli_args *args)
     const char *second = args->word_count > 1 ? args->words[1] : "";
 
     if (second[strcspn(second, " =")] == ' ')
-        return sl_cli_misuse(args,
-                             "with --url the daemon has the policy; remove \"%s\"",
-                             args->words[0]);
+        return sl_cli_misuse(
+            args, "with --url the daemon has the policy; remove \"%s\"",
+            args->words[0]);
     return sl_cli_request_run(args, sl_explain_ask);
 }
 
@@ -425,7 +425,8 @@ const struct sl_command sl_command_explain = {
             "nothing. Exits 0 if the request would pass, 1 if not. With\n"
             "--url a daemon explains it with its policy and its state.\n"
             "\n"
-            "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT= body=\n"
+            "  user= org= plan= role= ip= header.NAME= body= cost=\n"
+            "  cost.LIMIT=\n"
             "  at=     the time of the request, as RFC 3339 (default: now)\n"
             "  token=  a file with a token, verified with the policy's keys\n"
             "\n"

@@ -201,7 +201,12 @@ static enum cost_read read_header(const struct sl_request *request,
 static bool is_bodiless(const struct sl_request *request)
 {
     static const struct sl_str methods[] = {
-        {"GET", 3}, {"HEAD", 4}, {"DELETE", 6}, {"OPTIONS", 7}, {"TRACE", 5}};
+        {"GET",     3},
+        {"HEAD",    4},
+        {"DELETE",  6},
+        {"OPTIONS", 7},
+        {"TRACE",   5}
+    };
 
     if (request->job.len > 0)
         return false;

@@ -532,8 +532,8 @@ int sl_compat_read(struct sl_policy_source *source, const char *folder,
     err = convert(folder, false, &source->text, diag);
     sl_report_init(report, folder, sl_buf_str(&source->text), &sl_alloc_libc);
     if (!err)
-        err = make(source, (struct reading){folder, false, NULL, source}, report,
-                   diag);
+        err = make(source, (struct reading){folder, false, NULL, source},
+                   report, diag);
     if (!err) /* the generated policy has no warnings of its own */
         report->kept = report->warnings = 0;
     return err;
