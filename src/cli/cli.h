@@ -75,11 +75,11 @@ extern const struct sl_command *const sl_commands[];
 
 extern const struct sl_command sl_command_init, sl_command_check,
     sl_command_explain, sl_command_test, sl_command_bench, sl_command_import,
-    sl_command_token, sl_command_webhook, sl_command_completion,
-    sl_command_take, sl_command_hold, sl_command_top, sl_command_reset,
-    sl_command_backlog, sl_command_subject, sl_command_usage, sl_command_leases,
-    sl_command_audit, sl_command_block, sl_command_unblock, sl_command_why,
-    sl_command_ping;
+    sl_command_jwks, sl_command_token, sl_command_webhook,
+    sl_command_completion, sl_command_take, sl_command_hold, sl_command_top,
+    sl_command_reset, sl_command_backlog, sl_command_subject, sl_command_usage,
+    sl_command_leases, sl_command_audit, sl_command_block, sl_command_unblock,
+    sl_command_why, sl_command_ping;
 
 /* Run the program. Reorders `argv`. Returns an exit status. */
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv);
@@ -257,6 +257,7 @@ struct sl_daemon_client {
     int fd;             /* or -1 */
     bool redis;         /* redis:// URL: use sl_daemon_client_pipeline() */
     bool https;         /* https:// URL */
+    bool is_foreign;    /* no daemon: may answer by HTTP/1.0 or in chunks */
     const char *ca;     /* file with the CA of the server; NULL: the system's */
     struct sl_tls *tls; /* opened by the first connection */
     struct sl_tls_session *session; /* of `fd`, or NULL */

@@ -7,29 +7,14 @@
 #include "sluice.h"
 
 const struct sl_command *const sl_commands[] = {
-    &sl_command_init,
-    &sl_command_check,
-    &sl_command_explain,
-    &sl_command_test,
-    &sl_command_bench,
-    &sl_command_import,
-    &sl_command_token,
-    &sl_command_webhook,
-    &sl_command_completion,
-    &sl_command_take,
-    &sl_command_hold,
-    &sl_command_top,
-    &sl_command_reset,
-    &sl_command_backlog,
-    &sl_command_subject,
-    &sl_command_block,
-    &sl_command_unblock,
-    &sl_command_usage,
-    &sl_command_leases,
-    &sl_command_audit,
-    &sl_command_why,
-    &sl_command_ping,
-    NULL,
+    &sl_command_init,       &sl_command_check,  &sl_command_explain,
+    &sl_command_test,       &sl_command_bench,  &sl_command_import,
+    &sl_command_token,      &sl_command_jwks,   &sl_command_webhook,
+    &sl_command_completion, &sl_command_take,   &sl_command_hold,
+    &sl_command_top,        &sl_command_reset,  &sl_command_backlog,
+    &sl_command_subject,    &sl_command_block,  &sl_command_unblock,
+    &sl_command_usage,      &sl_command_leases, &sl_command_audit,
+    &sl_command_why,        &sl_command_ping,   NULL,
 };
 
 static const char short_help[] =

@@ -1,4 +1,5 @@
 /* daemon_client.c -- client of a daemon, and the requests of commands. */
+#include <ctype.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -302,6 +303,7 @@ struct head {
     size_t len; /* the empty line included */
     uint64_t body;
     bool has_body, close;
+    bool is_old, is_chunked; /* of foreign servers: HTTP/1.0; in chunks */
     struct sl_str cursor;
 };
 
@@ -318,6 +320,8 @@ static bool read_field(struct sl_str line, struct head *head)
         head->close = sl_str_eq_nocase(value, SL_STR("close"));
     if (sl_str_eq_nocase(name, SL_STR("Sluice-Cursor")))
         head->cursor = value;
+    if (sl_str_eq_nocase(name, SL_STR("Transfer-Encoding")))
+        head->is_chunked = true;
     if (!sl_str_eq_nocase(name, SL_STR("Content-Length")))
         return true;
     if (head->has_body || sl_parse_number(value, &head->body, NULL))
@@ -331,7 +335,9 @@ static bool read_status(struct sl_str line, struct head *head)
 {
     uint64_t status;
 
-    if (line.len < 12 || memcmp(line.at, "HTTP/1.1 ", 9) != 0 ||
+    head->is_old = line.len > 9 && memcmp(line.at, "HTTP/1.0 ", 9) == 0;
+    if (line.len < 12 ||
+        (!head->is_old && memcmp(line.at, "HTTP/1.1 ", 9) != 0) ||
         sl_parse_number((struct sl_str){line.at + 9, 3}, &status, NULL) ||
         status < 200 || status > 599)
         return false;
@@ -352,7 +358,124 @@ static bool read_head(struct sl_str text, struct head *head)
         first = false;
         text = sl_str_from(text, line.len + 2);
     }
-    return !first && head->has_body;
+    return !first;
+}
+
+/* Is this an answer of a daemon, or one that a foreign server may give? */
+static bool is_possible(const struct sl_daemon_client *client,
+                        const struct head *head)
+{
+    if (head->body > SL_DAEMON_CLIENT_BYTES - head->len ||
+        (head->has_body && head->is_chunked))
+        return false;
+    return client->is_foreign ||
+           (head->has_body && !head->is_chunked && !head->is_old);
+}
+
+/* The size in the line of a chunk: "1f4" or "1f4;name=value". */
+static bool read_chunk_size(struct sl_str line, size_t *ret)
+{
+    size_t i = 0;
+
+    *ret = 0;
+    for (; i < line.len && isxdigit((unsigned char)line.at[i]); i++) {
+        int digit = tolower((unsigned char)line.at[i]);
+
+        if (*ret > SL_DAEMON_CLIENT_BYTES)
+            return false;
+        *ret =
+            *ret << 4 | (size_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+    }
+    return i > 0 && (i == line.len || line.at[i] == ';' || line.at[i] == ' ');
+}
+
+/* Moves the chunks of `text` together to `to`, unless that is NULL, and sets
+ * *ret to their length. Returns 1, or 0 if there is more to come, or -1 if it
+ * is not valid. Fields behind the chunks are left out. */
+static int join_chunks(struct sl_str text, char *to, size_t *ret)
+{
+    *ret = 0;
+    for (bool is_last = false;;) {
+        const char *end = memmem(text.at, text.len, "\r\n", 2);
+        struct sl_str line = {text.at, end ? (size_t)(end - text.at) : 0};
+        size_t size = 0;
+
+        if (!end)
+            return 0;
+        if (is_last && line.len == 0)
+            return text.len == 2 ? 1 : -1;
+        if (!is_last && !read_chunk_size(line, &size))
+            return -1;
+        text = sl_str_from(text, line.len + 2);
+        if (is_last || size == 0) {
+            is_last = true;
+            continue;
+        }
+        if (text.len < size + 2)
+            return 0;
+        if (memcmp(text.at + size, "\r\n", 2) != 0)
+            return -1;
+        if (to)
+            memmove(to + *ret, text.at, size);
+        *ret += size;
+        text = sl_str_from(text, size + 2);
+    }
+}
+
+static int read_chunks(struct sl_daemon_client *client, struct head *head)
+{
+    struct sl_buf *in = &client->in;
+    int done = 0, err = 0;
+
+    while (!err && done == 0) {
+        size_t len;
+
+        done = join_chunks(sl_str_from(sl_buf_str(in), head->len), NULL, &len);
+        if (done == 0)
+            err = receive(client);
+    }
+    if (err)
+        return err;
+    if (done < 0)
+        return invalid(client, HTTP);
+    join_chunks(sl_str_from(sl_buf_str(in), head->len), in->bytes + head->len,
+                &head->body);
+    in->len = head->len + head->body;
+    return 0;
+}
+
+/* A body without a length ends with the connection. */
+static int read_until_end(struct sl_daemon_client *client, struct head *head)
+{
+    struct sl_buf *in = &client->in;
+    ssize_t got = 1;
+
+    while (got > 0) {
+        if (sl_buf_reserve(in, READ_BYTES))
+            return no_memory(client);
+        do
+            got = receive_some(client, in->bytes + in->len);
+        while (got < 0 && errno == EINTR);
+        if (got < 0)
+            return no_answer(client);
+        in->len += (size_t)got;
+    }
+    head->body = in->len - head->len;
+    return 0;
+}
+
+static int read_body(struct sl_daemon_client *client, struct head *head)
+{
+    struct sl_buf *in = &client->in;
+    int err = 0;
+
+    if (head->is_chunked)
+        return read_chunks(client, head);
+    if (!head->has_body)
+        return read_until_end(client, head);
+    while (!err && in->len < head->len + head->body)
+        err = receive(client); /* may move the bytes */
+    return err;
 }
 
 static int read_answer(struct sl_daemon_client *client, struct head *head)
@@ -373,11 +496,10 @@ static int read_answer(struct sl_daemon_client *client, struct head *head)
         return invalid(client, HTTP);
     head->len = (size_t)(end - in->bytes) + 4;
     if (!read_head((struct sl_str){in->bytes, head->len - 2}, head) ||
-        head->body > SL_DAEMON_CLIENT_BYTES - head->len)
+        !is_possible(client, head))
         return invalid(client, HTTP);
     cursor = head->cursor.len > 0 ? (size_t)(head->cursor.at - in->bytes) : 0;
-    while (!err && in->len < head->len + head->body)
-        err = receive(client); /* may move the bytes */
+    err = read_body(client, head);
     head->cursor.at = in->bytes + cursor;
     return err;
 }
@@ -417,7 +539,7 @@ int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
     *ret_status = head.status;
     *ret_body = sl_str_from(sl_buf_str(&client->in), head.len);
     client->cursor = head.cursor;
-    if (head.close)
+    if (head.close || head.is_old)
         close_socket(client);
     return 0;
 }

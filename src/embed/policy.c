@@ -58,7 +58,8 @@ int sl_embed_check_policy(const struct sluice_policy *policy,
         return sl_diag_error(
             diag, SLUICE_ECONF,
             "identity.jwt.jwks is a URL, and a worker process fetches none; "
-            "name a file (jwks: \"file:./jwks.json\"), or " ASK);
+            "name a file (jwks: \"file:./jwks.json\") that `sluice jwks fetch "
+            "URL FILE` refreshes, or " ASK);
     if (p->identity.subjects.text.len > 0)
         return sl_diag_error(
             diag, SLUICE_ECONF,

@@ -758,6 +758,16 @@ static const char *url_error(struct sl_str text)
     return NULL;
 }
 
+const char *sl_jwks_url_error(struct sl_str text)
+{
+    if (!begins(text, "http://") && !begins(text, "https://"))
+        return "is not a URL. Write it like "
+               "https://id.example/.well-known/jwks.json";
+    if (memchr(text.at, '@', text.len))
+        return "must not contain a user name or a password. Keys are public";
+    return url_error(text);
+}
+
 static const char *jwks_error(struct sl_str text)
 {
     if (begins(text, "file:"))

@@ -232,6 +232,9 @@ struct sl_jwt {
     bool expiry_optional;
 };
 
+/* Why a text is not a URL to fetch keys from, or NULL: "has no host...". */
+const char *sl_jwks_url_error(struct sl_str text);
+
 /* `identity: subjects`: plans in the user's own tables. */
 enum sl_asked { SL_ASKED_ANY, SL_ASKED_USER, SL_ASKED_ORG };
 struct sl_plan_query {

@@ -1,6 +1,8 @@
 #!/usr/bin/env perl
 # kill.t -- workers that are killed under load, and many reloads: totals are
 # exact, permits come back, and the master does not grow.
+#
+#   SL_RELOADS  how many reloads (40, or 10,000 with SL_LONG)
 use strict;
 use warnings;
 
@@ -12,7 +14,7 @@ use Time::HiRes qw(sleep time);
 
 my $t = Sluice::Nginx->new(workers => 4);
 my $kills = $ENV{SL_LONG} ? 300 : 25;
-my $reloads = $ENV{SL_LONG} ? 10_000 : 20;
+my $reloads = $ENV{SL_RELOADS} // ($ENV{SL_LONG} ? 10_000 : 40);
 my $limit = 1500;
 my $clients = 4;
 
