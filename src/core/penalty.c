@@ -19,14 +19,16 @@
  * w[0]  end of the last block in ms, 0: none; 19 bits: failures
  * w[1]  time of the first of them in ms; 12 bits: blocks in a row
  *
- * Times are in whole ms: the first failure is rounded down, the end up.
+ * Times are in whole ms, rounded down: a block that begins is told as long as
+ * it is written.
  *
  * Invariants. (test/prop/penalty.c checks each by number.)
  *   (1) A block begins only with a failure, and only if `count` failures, this
  *       one included, came within `within` and after the last block.
  *   (2) `count` failures within `within` less 1 ms, of which the first one is
  *       the first after a block or after the time of earlier ones, begin one.
- *   (3) A block has the length that the list above says, rounded up to ms.
+ *   (3) A block has the length that the list above says, or less
+ *       than 1 ms less.
  *   (4) Failures during a block change nothing: it ends as was said.
  *   (5) retry_in is exact: left alone, the cell denies until then, not after.
  *   (6) A clock that steps back leaves no caller blocked beyond `most` from
@@ -101,7 +103,7 @@ static sl_ns length_of(const struct sl_limit *limit, uint64_t level)
 static void block(const struct sl_limit *limit, struct state *s, sl_ns now)
 {
     s->level += s->level < LEVELS;
-    s->end = now + length_of(limit, s->level) + SL_MS - 1;
+    s->end = now + length_of(limit, s->level);
     s->end -= s->end % SL_MS;
     s->failures = 0;
     s->first = 0;

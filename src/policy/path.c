@@ -59,6 +59,7 @@ enum habit {
     DOTS = 1 << 7,               /* dot segments are resolved */
     EMPTY = 1 << 8,              /* `..` may take an empty segment away */
     AUTHORITY = 1 << 9,          /* what follows two slashes is a host */
+    TWICE = 1 << 10,             /* escapes are decoded twice, and %uXXXX */
 };
 
 #define CANONICAL                                                              \
@@ -88,6 +89,9 @@ static const unsigned readings[SL_PATH_READINGS] = {
     DOTS | EMPTY,
     /* new URL() of Node and Deno, Envoy: as browsers do */
     BACKWARD | FRAGMENT | DOTS | EMPTY | AUTHORITY,
+    /* IIS with %uXXXX or allowDoubleEscaping, and servers behind a proxy that
+     * hands on what it decoded */
+    CANONICAL | TWICE,
 };
 
 struct walk {
@@ -115,6 +119,25 @@ static int escaped(struct sl_str text, size_t i)
     high = sl_hex_value(text.at[i + 1]);
     low = sl_hex_value(text.at[i + 2]);
     return high < 0 || low < 0 ? -1 : high << 4 | low;
+}
+
+/* The byte of %u0061 or, as IIS reads it, of the wide letter %uff41. */
+static int escaped_wide(struct sl_str text, size_t i)
+{
+    int value = 0;
+
+    if (text.len - i < 6 || (text.at[i + 1] | 0x20) != 'u')
+        return -1;
+    for (size_t k = i + 2; k < i + 6; k++) {
+        int digit = sl_hex_value(text.at[k]);
+
+        if (digit < 0)
+            return -1;
+        value = value << 4 | digit;
+    }
+    if (value >= 0xff01 && value <= 0xff5e)
+        value -= 0xfee0;
+    return value < 0x80 ? value : -1;
 }
 
 static bool is_letter(char c)
@@ -281,26 +304,67 @@ static bool read_odd(struct walk *w, char byte, bool is_escape)
     return true;
 }
 
+/* The byte at `i`, decoded once. *len is that of its spelling. */
+static int decoded(struct sl_str text, size_t i, size_t *len)
+{
+    int c = -1;
+
+    *len = 1;
+    if (i >= text.len)
+        return -1;
+    if (text.at[i] != '%')
+        return (unsigned char)text.at[i];
+    c = escaped(text, i);
+    if (c >= 0) {
+        *len = 3;
+        return c;
+    }
+    c = escaped_wide(text, i);
+    if (c >= 0)
+        *len = 6;
+    return c < 0 ? '%' : c;
+}
+
+/* TWICE: the byte at the '%' at `i`, or -1 if it is a percent sign. */
+static int decoded_twice(struct sl_str text, size_t i, size_t *len)
+{
+    size_t high_len, low_len;
+    int c = decoded(text, i, len), high, low;
+
+    if (c != '%')
+        return c;
+    high = decoded(text, i + *len, &high_len);
+    low = decoded(text, i + *len + high_len, &low_len);
+    if (high < 0 || low < 0 || sl_hex_value((char)high) < 0 ||
+        sl_hex_value((char)low) < 0)
+        return -1;
+    *len += high_len + low_len;
+    return sl_hex_value((char)high) << 4 | sl_hex_value((char)low);
+}
+
 /* Read the '%' at `i`. Returns how many bytes were read; 0 if the path ends
  * here. */
 static size_t read_percent(struct walk *w, struct sl_str text, size_t i)
 {
-    int c = escaped(text, i);
+    size_t len = 3;
+    int c = w->habits & TWICE ? decoded_twice(text, i, &len) : escaped(text, i);
     char byte = (char)c;
 
+    if (c < 0 || byte == '%')
+        w->odd = true; /* TWICE may read more */
     if (c < 0) {
         put(w, "%", 1);
-        return 1;
+        return w->habits & TWICE ? len : 1;
     }
     switch (kinds[c]) {
     case SLASH:
     case BACKSLASH:
     case SEMICOLON:
     case NUL:
-        return read_odd(w, byte, true) ? 3 : 0;
+        return read_odd(w, byte, true) ? len : 0;
     default: /* no server ends a path at a %3f or %23 */
         put(w, &byte, 1);
-        return 3;
+        return len;
     }
 }
 

@@ -61,7 +61,7 @@ struct sl_path {
  * without room is counted but empty, and `cut` is set. */
 void sl_path_read(struct sl_str text, char *room, struct sl_path *ret);
 
-#define SL_PATH_READINGS 11 /* at most; path.c lists them */
+#define SL_PATH_READINGS 12 /* at most; path.c lists them */
 
 /* All readings of `text` by common servers, each once; the first is that of
  * sl_path_read(). Nearly always there is only one. Returns the count.

@@ -379,6 +379,29 @@ int sl_jwks_use(struct sl_jwks *jwks, struct sl_policy *policy,
     return err ? sl_diag_error(diag, err, "out of memory") : 0;
 }
 
+int sl_jwks_check(const struct sl_policy *policy, const char *path,
+                  struct sl_diag *diag)
+{
+    const struct sl_jwt *jwt = &policy->identity.jwt;
+    struct sl_keyset *set = NULL;
+    char *file = NULL;
+    size_t size = 0;
+    int err;
+
+    if (!jwt->written || sl_jwt_keys_elsewhere(jwt))
+        return 0;
+    if (sl_jwt_keys_in_file(jwt)) {
+        file = sl_jwt_keys_path(jwt, path, &sl_alloc_libc, &size);
+        if (!file)
+            return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+    }
+    err = sl_jwt_keys_read(jwt, file, &sl_alloc_libc, &set, diag);
+    sl_keyset_unref(set);
+    if (file)
+        sl_alloc_free(&sl_alloc_libc, file, size);
+    return err ? SLUICE_ECONF : 0;
+}
+
 /* ---- a file that changes ---- */
 
 void sl_jwks_read_again(struct sl_jwks *jwks)

@@ -81,6 +81,12 @@ SL_MUST_USE int sl_jwks_open(const struct sl_jwks_options *options,
                              struct sl_jwks **ret, struct sl_diag *diag);
 void sl_jwks_close(struct sl_jwks *jwks); /* NULL is allowed */
 
+/* Reads the keys of the policy and forgets them. Returns 0, or SLUICE_ECONF
+ * with a sentence: they are missing or wrong. Keys behind a URL are not
+ * fetched. */
+SL_MUST_USE int sl_jwks_check(const struct sl_policy *policy, const char *path,
+                              struct sl_diag *diag);
+
 /* Reads the keys of `policy` and activates them. `path` is the path of the
  * policy (NULL: none); a file is relative to its folder. A missing file is
  * refused, unless the keys are `optional`: then no token is accepted. Returns

@@ -58,11 +58,14 @@ static int serve(struct sl_daemon *daemon)
     return status;
 }
 
-/* Checks everything that needs no open file or socket. */
+/* Checks everything that needs no state, database or socket. */
 static int check(struct sl_daemon *daemon)
 {
     int status = sl_policy_begin(daemon);
 
+    if (!status && daemon->given.action == SL_ARGS_CHECK &&
+        sl_jwks_check(daemon->policy_source.policy, daemon->path, &daemon->why))
+        status = SL_EXIT_POLICY;
     if (status)
         print_error(&daemon->why, status);
     else if (daemon->given.action == SL_ARGS_SHOW)

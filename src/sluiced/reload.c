@@ -339,6 +339,8 @@ int sl_reload_check(struct sl_daemon *daemon, struct sl_str text,
                                 &r.why);
     if (!err)
         err = sl_policy_check_units(active, r.policy_source.policy, &r.why);
+    if (!err && !daemon->settings.virtual_clock)
+        err = sl_jwks_check(r.policy_source.policy, daemon->path, &r.why);
     if (!err)
         full = sl_policy_diff(active, r.policy_source.policy, report);
     if (!err && !full && report->len == 0)

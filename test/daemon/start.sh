@@ -55,6 +55,20 @@ check 'a preset' has "$out" $'forward_auth     original                   defaul
 check 'and no secret' test "${out/s3cret/}" = "$out"
 run "$sluiced" -c p.yaml --check
 check 'a check without serving' has "$out" 'p.yaml: ok'
+cat >keys.yaml <<'EOT'
+sluice: 1
+identity:
+  user: [jwt.sub]
+  jwt: { algorithms: [RS256], jwks: "file:./gone.json" }
+limits: { api: { kind: fixed-window, per: user, rate: 1/hour } }
+default: [api]
+EOT
+run "$sluiced" -c keys.yaml --check
+check 'a key file that is missing is refused, as at the start' is 3
+check 'with its name' has "$err" 'identity.jwt.jwks: '
+echo '{"keys":[]}' >gone.json
+run "$sluiced" -c keys.yaml --check
+check 'so is one without keys' is 3
 SLUICE_LISTN_HTTP=x run "$sluiced" -c p.yaml --check
 check 'a slip in a variable is doubted' has "$err" 'did you mean SLUICE_LISTEN_HTTP'
 

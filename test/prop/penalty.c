@@ -81,7 +81,7 @@ static sl_ns replay(const struct history *h)
         if (failures < (int64_t)r->after) /* (1) (2) */
             continue;
         level = level > 0 && f->at - end < r->most ? level + 1 : 1;
-        end = floor_ms(f->at + length(r, level) + SL_MS - 1); /* (3) */
+        end = floor_ms(f->at + length(r, level)); /* (3) */
         failures = 0;
     }
     return end;

@@ -9,6 +9,7 @@
  */
 #include "policy/route.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,8 +172,8 @@ static const char *find_broken(struct world *w)
  * between all slashes there are. */
 static bool is_odd(const char *text)
 {
-    static const char *const odd[] = {";",   "\\",  "#",   "%2f", "%2F",
-                                      "%5c", "%5C", "%3b", "%3B", "%00"};
+    static const char *const odd[] = {";",   "\\",  "#",   "%2f", "%2F", "%5c",
+                                      "%5C", "%3b", "%3B", "%00", "%25"};
     char dots[256];
     size_t len = 0;
 
@@ -182,6 +183,8 @@ static bool is_odd(const char *text)
     for (; *text; text++) {
         bool escape = strncasecmp(text, "%2e", 3) == 0;
 
+        if (*text == '%' && (!isxdigit(text[1]) || !isxdigit(text[2])))
+            return true; /* what follows may make it an escape */
         dots[len++] = escape ? '.' : *text;
         text += escape ? 2 : 0;
     }
@@ -202,9 +205,10 @@ static bool is_same(const struct sl_path *a, const struct sl_path *b)
 static const char *readings_broken(struct world *w)
 {
     static const char *const parts[] = {
-        "/",   "/",   "/",   "/",   "a",    "b",   "a",   "b",  ".",   ".",
-        "%2e", "%2E", "%61", "%3f", "%252", "%",   "%z",  "..", "...", ";",
-        "\\",  "#",   "%2f", "%5C", "%3b",  "%00", "%2F", "/a", "/b",  "/.."};
+        "/",   "/",   "/",   "/",   "a",   "b",      "a",     "b",   ".",
+        ".",   "%2e", "%2E", "%61", "%3f", "%252",   "%",     "%z",  "..",
+        "...", ";",   "\\",  "#",   "%2f", "%5C",    "%3b",   "%00", "%2F",
+        "/a",  "/b",  "/..", "6",   "1",   "%u0061", "%u002e"};
     unsigned kinds = rng_once_in(&w->rng, 2) ? 19 : SL_LEN(parts), count;
     struct sl_path canonical, all[SL_PATH_READINGS];
     char text[64] = "/", room[64], rooms[SL_PATH_READINGS * sizeof(text)];

@@ -341,7 +341,7 @@ function families.penalty()
             end
             length = length * p.token
         end
-        v.over = now + min(length, p.span) + MS - 1
+        v.over = now + min(length, p.span)
         v.over = v.over - fmod(v.over, MS)
         v.failures, v.first = 0, 0
     end
