@@ -78,7 +78,7 @@ export class Sluice {
                                   { failure: "open" });
         try {
             const answer = await this.#transport.call(method, path, value, {
-                signal: options.signal,
+                signal: options.signal, alone: options.alone,
                 deadlineMs: options.deadlineMs ?? this.deadlineMs });
 
             options.verify?.(answer);
@@ -118,7 +118,8 @@ export class Sluice {
             readDuration(check.wait);
 
         return this.#decide(
-            check, { ...options, deadlineMs, verify: needVerdict }, resultOf,
+            check, { ...options, deadlineMs, alone: Boolean(check.wait),
+                     verify: needVerdict }, resultOf,
             (failure) => this.#instead(failure, check));
     }
 

@@ -5,12 +5,14 @@ import { setHeaders } from "./headers.js";
 
 export { forwardedFor };
 
+const textOf = (value) =>
+    (Array.isArray(value) ? value.join(", ") : value) || undefined;
+
 function factsOf(request, response) {
     return {
         method: request.method,
         target: request.originalUrl ?? request.url,
-        header: (name) => [request.headers[name] ?? []].flat().join(", ") ||
-            undefined,
+        header: (name) => textOf(request.headers[name]),
         requestId: response.getHeader("x-request-id") ??
             request.headers["x-request-id"],
     };
@@ -53,10 +55,14 @@ function refuse(response, passage) {
     response.end(text);
 }
 
-function endWith(response, request, passage) {
+// Ends the hold with the response, which may have ended already.
+async function endWith(response, request, passage) {
     response.once("close", () => passage.end({
         request, response, status: response.statusCode,
         aborted: !response.writableFinished }));
+    if (response.destroyed || response.closed)
+        await passage.end({ request, response, aborted: true,
+                            status: response.statusCode });
 }
 
 /**
@@ -83,10 +89,8 @@ export function sluice(options = {}) {
         request.sluice = passage;
         if (passage.result.allowed) {
             addHeaders(response, passage.result);
-            endWith(response, request, passage);
-            if (response.destroyed || response.closed)
-                await passage.end({ request, response, aborted: true,
-                                    status: response.statusCode });
+            if (passage.result.hold)
+                await endWith(response, request, passage);
             next();
         } else if (options.deny) {
             await answerByHandler(options, passage, request, response, next);

@@ -5,12 +5,14 @@ import { setHeaders } from "./headers.js";
 
 export { forwardedFor };
 
+const textOf = (value) =>
+    (Array.isArray(value) ? value.join(", ") : value) || undefined;
+
 function factsOf(request, reply) {
     return {
         method: request.method,
         target: request.raw.url,
-        header: (name) => [request.headers[name] ?? []].flat().join(", ") ||
-            undefined,
+        header: (name) => textOf(request.headers[name]),
         requestId: reply.getHeader("x-request-id") ??
             request.headers["x-request-id"],
     };
@@ -44,7 +46,7 @@ export async function sluice(fastify, options = {}) {
 
     fastify.decorateRequest("sluice", null);
     fastify.addHook(hook, async (request, reply) => {
-        const own = request.routeOptions?.config?.sluice ?? {};
+        const own = request.routeOptions?.config?.sluice;
         const passage = own === false ? null
             : await gate.pass(request, factsOf(request, reply), own);
 
@@ -52,9 +54,10 @@ export async function sluice(fastify, options = {}) {
         if (!passage)
             return undefined;
         if (passage.result.allowed) {
-            reply.raw.once("close", () => passage.end({
-                request, response: reply, status: reply.raw.statusCode,
-                aborted: !reply.raw.writableFinished }));
+            if (passage.result.hold)
+                reply.raw.once("close", () => passage.end({
+                    request, response: reply, status: reply.raw.statusCode,
+                    aborted: !reply.raw.writableFinished }));
             return undefined;
         }
         if (!rest.deny)

@@ -44,9 +44,6 @@ export function pathOf(target) {
     }
 }
 
-const valueOf = (option, request) =>
-    typeof option === "function" ? option(request) : option;
-
 function checkNames(options) {
     const { client, ...rest } = options;
     const clientOptions = {};
@@ -92,7 +89,12 @@ export class Gate {
         const check = { headers: {} };
 
         for (const name of FACTS) {
-            const value = await valueOf(options[name], request);
+            let value = options[name];
+
+            if (typeof value === "function")
+                value = value(request);
+            if (typeof value?.then === "function")
+                value = await value;
 
             if (value !== undefined && value !== null && value !== "")
                 check[name] = typeof value === "number" && name !== "cost"
@@ -116,10 +118,10 @@ export class Gate {
      * `facts` describes the request: method, target, header(name), requestId.
      * `more` replaces options for this request.
      */
-    async pass(request, facts, more = {}) {
-        const options = { ...this.options, ...more };
+    async pass(request, facts, more = null) {
+        const options = more ? { ...this.options, ...more } : this.options;
 
-        if (await options.skip?.(request))
+        if (options.skip && await options.skip(request))
             return null;
 
         const check = await this.#checkOf(request, options, facts);

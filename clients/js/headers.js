@@ -18,21 +18,27 @@ const isSet = (value) => value !== undefined && value !== null;
  * object. A response that has one of them keeps its own, except the type of a
  * denial's body.
  */
-export function setHeaders(to, { headers, appendHeaders, ...result }) {
+export function setHeaders(to, { headers, appendHeaders, allowed, ok }) {
     const isNode = typeof to.setHeader === "function";
     const lists = appendHeaders.map((name) => name.toLowerCase());
-    const denied = result.allowed === false || result.ok === false;
+    const denied = allowed === false || ok === false;
 
-    for (const [name, value] of Object.entries(headers)) {
+    for (const name of Object.keys(headers)) {
         const low = name.toLowerCase();
+        const value = headers[name];
         const before = isNode ? to.getHeader(name) : to.get(name);
         const ours = !isSet(before) || denied && low === "content-type";
-        const next = lists.includes(low) ? merge(before, value)
-            : ours ? value : before;
 
-        if (isNode)
-            to.setHeader(name, next);
-        else
-            to.set(name, next);
+        if (lists.includes(low))
+            set(to, isNode, name, isSet(before) ? merge(before, value) : value);
+        else if (ours)
+            set(to, isNode, name, value);
     }
+}
+
+function set(to, isNode, name, value) {
+    if (isNode)
+        to.setHeader(name, value);
+    else
+        to.set(name, value);
 }

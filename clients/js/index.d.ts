@@ -105,7 +105,7 @@ export interface ClientOptions {
     breaker?: { failures?: number; restMs?: number };
     /** Called for each failure that `onFailure` decides. */
     onError?: (error: SluiceError) => void;
-    /** Default: node:http on Node, else the platform's. */
+    /** Default: sockets of Node, else the platform's. */
     fetch?: typeof fetch;
     now?: () => number;
 }

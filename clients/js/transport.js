@@ -1,12 +1,12 @@
 // transport.js -- one HTTP request to the daemon, within its deadline.
 //
-// On Node it is node:http with kept connections, which also reaches unix
-// sockets. Elsewhere, and with a `fetch` of the caller, it is fetch().
+// On Node it has connections of its own (http1.js), also to unix sockets.
+// Elsewhere, and with a `fetch` of the caller, it is fetch().
+
+import { MalformedError, Pool } from "./http1.js";
 
 const DAEMON = "http://127.0.0.1:8080";
 const DEADLINE = 250;
-const LONGEST_ANSWER = 64 * 1024 * 1024;
-const SOCKETS = 64;
 
 /**
  * The daemon gave no verdict (`failure` says why) or refused the call
@@ -42,16 +42,24 @@ export function readUrl(url) {
     const text = String(url ?? globalThis.process?.env?.SLUICE_URL ?? DAEMON);
 
     if (/^unix:./.test(text))
-        return { text, socketPath: text.replace(/^unix:(\/\/(?=\/))?/, "") };
+        return { text, authority: "localhost",
+                 socketPath: text.replace(/^unix:(\/\/(?=\/))?/, "") };
     if (!/^https?:\/\/[^/]+\/?$/.test(text))
         throw new TypeError(
             `url must be http://HOST:PORT, https://HOST:PORT or unix:PATH, ` +
             `not ${text}`);
 
-    const { protocol, hostname, port } = new URL(text);
+    const { protocol, host: authority, hostname, port } = new URL(text);
 
     return { text: text.replace(/\/$/, ""), secure: protocol === "https:",
-             host: hostname.replace(/^\[|\]$/g, ""), port };
+             host: hostname.replace(/^\[|\]$/g, ""), port, authority };
+}
+
+// A token that could end its line is refused.
+function readToken(token) {
+    if (token && !/^[\t\x20-\x7e]+$/.test(token))
+        throw new TypeError("token must have printable characters only");
+    return token;
 }
 
 // A module of Node, or null elsewhere. Bundlers leave the name alone.
@@ -64,125 +72,90 @@ async function nodeModule(name) {
         import(/* webpackIgnore: true */ /* @vite-ignore */ name);
 }
 
-// ---- node:http ----
+// ---- sockets of Node ----
 
 class NodeTransport {
-    constructor(http, where) {
-        this.http = http;
-        this.where = where;
-        this.agent = new http.Agent({ keepAlive: true, maxSockets: SOCKETS,
-                                      maxFreeSockets: SOCKETS / 4 });
+    constructor(net, where, token) {
+        const { socketPath, host, port, secure } = where;
+        const to = socketPath ? { path: socketPath }
+            : { host, port: Number(port) || (secure ? 443 : 80) };
+        // A certificate is for a name, and names of addresses are not sent.
+        const more = secure && !/^[\d.]+$|:/.test(host) ? { servername: host } : {};
+
+        this.fields = `Host: ${where.authority}\r\n` +
+            (token ? `Authorization: Bearer ${token}\r\n` : "");
+        this.pool = new Pool(() => net.connect({ ...to, ...more }));
     }
 
-    // A kept connection that the daemon has closed meanwhile is replaced: the
-    // request did not arrive.
-    async ask(request, signal) {
-        for (;;) {
-            try {
-                return await this.once(request, signal);
-            } catch (error) {
-                if (!error.wasClosed)
-                    throw error;
-            }
-        }
-    }
+    ask({ method, path, body }, options) {
+        const head = `${method} ${path} HTTP/1.1\r\n${this.fields}`;
+        const text = body === undefined ? `${head}\r\n`
+            : `${head}Content-Type: application/json\r\nContent-Length: ` +
+              `${Buffer.byteLength(body)}\r\n\r\n${body}`;
 
-    once({ method, path, headers, body }, signal) {
-        const { socketPath, host, port } = this.where;
-
-        return new Promise((resolve, reject) => {
-            const request = this.http.request(
-                { socketPath, host, port, method, path, agent: this.agent,
-                  headers: body === undefined ? headers : {
-                      ...headers, "Content-Length": Buffer.byteLength(body) } });
-            const stop = () => request.destroy(signal.reason);
-            const end = (settle, value) => {
-                signal.removeEventListener("abort", stop);
-                settle(value);
-            };
-            let response;
-
-            request.on("response", (got) => {
-                response = got;
-                readNode(got).then((text) => end(resolve, {
-                    status: got.statusCode, text }),
-                                   (error) => end(reject, error));
-            });
-            request.on("error", (error) => {
-                error.wasClosed = !response && !signal.aborted &&
-                    request.reusedSocket &&
-                    ["ECONNRESET", "EPIPE"].includes(error.code);
-                end(reject, error);
-            });
-            if (signal.aborted)
-                stop();
-            else
-                signal.addEventListener("abort", stop, { once: true });
-            request.end(body);
-        });
+        return this.pool.ask(text, options);
     }
 
     close() {
-        this.agent.destroy();
+        this.pool.close();
     }
-}
-
-async function readNode(response) {
-    const chunks = [];
-    let length = 0;
-
-    for await (const chunk of response) {
-        length += chunk.length;
-        if (length > LONGEST_ANSWER)
-            throw failed("malformed", "the answer is longer than 64 MiB");
-        chunks.push(chunk);
-    }
-    return Buffer.concat(chunks).toString("utf8");
 }
 
 // ---- fetch ----
 
 class FetchTransport {
-    constructor(fetch, where) {
+    constructor(fetch, where, token) {
         this.fetch = fetch;
         this.base = where.text;
+        this.headers = token ? { Authorization: `Bearer ${token}` } : {};
     }
 
-    async ask({ method, path, headers, body }, signal) {
-        const response = await this.fetch(
-            this.base + path,
-            { method, headers, body, signal, redirect: "manual" });
+    async ask({ method, path, body }, { ms, late, signal }) {
+        const stop = new AbortController();
+        const onAbort = () => stop.abort(signal.reason);
+        const timer = setTimeout(() => stop.abort(late()), ms);
+        const headers = { ...this.headers };
 
-        return { status: response.status, text: await response.text() };
+        if (body !== undefined)
+            headers["Content-Type"] = "application/json";
+        signal?.addEventListener("abort", onAbort, { once: true });
+        try {
+            const response = await this.fetch(
+                this.base + path,
+                { method, headers, body, signal: stop.signal, redirect: "manual" });
+
+            return { status: response.status, text: await response.text() };
+        } catch (error) {
+            throw stop.signal.aborted ? stop.signal.reason : error;
+        } finally {
+            clearTimeout(timer);
+            signal?.removeEventListener("abort", onAbort);
+        }
     }
 
     close() {}
 }
 
-async function open(where, fetch) {
-    const http = fetch ? null :
-        await nodeModule(where.secure ? "node:https" : "node:http");
+async function open(where, token, fetch) {
+    const net = fetch ? null :
+        await nodeModule(where.secure ? "node:tls" : "node:net");
 
-    if (http)
-        return new NodeTransport(http, where);
+    if (net)
+        return new NodeTransport(net, where, token);
     if (where.socketPath)
         throw failed("unreachable", "unix sockets need Node");
-    return new FetchTransport(fetch ?? globalThis.fetch.bind(globalThis), where);
+    return new FetchTransport(fetch ?? globalThis.fetch.bind(globalThis), where,
+                              token);
 }
 
 // ---- one call ----
 
-// The kind of a failure, by the error of the platform.
-function failureOf(error) {
-    if (error instanceof SluiceError)
-        return error.failure;
-    return /^HPE_/.test(error?.code ?? "") ? "malformed" : "unreachable";
-}
-
 export class Transport {
+    #transport = null;
+
     constructor({ url, token, fetch }) {
         this.where = readUrl(url);
-        this.headers = token ? { Authorization: `Bearer ${token}` } : {};
+        this.token = readToken(token);
         this.fetch = fetch;
     }
 
@@ -190,41 +163,41 @@ export class Transport {
         (await this.opened?.catch(() => null))?.close();
     }
 
+    async #open() {
+        this.opened ??= open(this.where, this.token, this.fetch);
+        this.#transport = await this.opened;
+    }
+
     /**
      * Sends a request and returns its JSON. Throws a SluiceError, or the reason
      * of `signal` if the caller has aborted.
      */
-    async call(method, path, value, { deadlineMs, signal }) {
-        const headers = { ...this.headers };
+    async call(method, path, value, { deadlineMs, signal, alone }) {
         const body = value === undefined ? undefined : JSON.stringify(value);
-
-        if (body !== undefined)
-            headers["Content-Type"] = "application/json";
-        return readAnswer(this.where.text, await this.#within(
-            { method, path, headers, body }, deadlineMs, signal));
-    }
-
-    async #within(request, deadlineMs, signal) {
-        const stop = new AbortController();
-        const onAbort = () => stop.abort();
-        const timer = setTimeout(onAbort, deadlineMs);
+        const late = () => failed("timeout", `${this.where.text} did not answer ` +
+                                             `within ${deadlineMs} ms`);
+        let answer;
 
         signal?.throwIfAborted();
-        signal?.addEventListener("abort", onAbort, { once: true });
         try {
-            this.opened ??= open(this.where, this.fetch);
-            return await (await this.opened).ask(request, stop.signal);
+            if (!this.#transport)
+                await this.#open();
+            answer = await this.#transport.ask(
+                { method, path, body }, { ms: deadlineMs, late, signal, alone });
         } catch (error) {
             signal?.throwIfAborted();
-            throw stop.signal.aborted
-                ? failed("timeout", `${this.where.text} did not answer within ` +
-                         `${deadlineMs} ms`)
-                : failed(failureOf(error), `${this.where.text} cannot be ` +
-                         `reached: ${error?.message ?? error}`, { cause: error });
-        } finally {
-            clearTimeout(timer);
-            signal?.removeEventListener("abort", onAbort);
+            throw this.#failure(error);
         }
+        return readAnswer(this.where.text, answer);
+    }
+
+    // A failure with the error of the platform.
+    #failure(error) {
+        if (error instanceof SluiceError)
+            return error;
+        return failed(error instanceof MalformedError ? "malformed" : "unreachable",
+                      `${this.where.text} cannot be reached: ` +
+                      `${error?.message ?? error}`, { cause: error });
     }
 }
 

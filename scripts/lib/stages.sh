@@ -1,11 +1,12 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2034,SC2164 # scripts/test uses the variables, and set -e
 # stages.sh -- the stages of scripts/test, one function each.
 #
 # A stage prints to build/logs/STAGE.log, writes its tally, and fails by
 # returning non-zero. Stages run side by side, so each builds in its own folder
 # or waits for the build.
 #
-# Every program runs in plain or in asan. These parts are left out of a usual
+# Every program runs in plain, in clients or in asan. These parts are left out of a usual
 # run, to keep it short:
 #
 #   asan      clients, proxies, ops: they use the servers that unit, daemon and
@@ -16,7 +17,8 @@
 #             With SL_SHORT (also in tsan): long flows in daemon-flows, nine of
 #             ten connections and imported subjects in daemon tests, two of
 #             three kills in thread tests; plain has them.
-#   plain     daemon, dynamo, redis and shared: asan runs the same programs.
+#   plain     clients: a stage of its own.
+#             daemon, dynamo, redis and shared: asan runs the same programs.
 #             Those that are shorter there are in both.
 #             Also flows of a day over the Redis protocol and with Redis
 #             (daemon-flows and the engine's flows have them), and flows of more
@@ -30,8 +32,8 @@
 #
 # scripts/test --long leaves nothing out, except in memcheck.
 
-# Long stages first. memcheck needs the build of plain.
-all_stages=(asan plain check mutants tsan fuzz memcheck smoke package)
+# Long stages first. clients and memcheck need the build of plain.
+all_stages=(asan plain check mutants tsan clients fuzz memcheck smoke package)
 
 # A property test takes SL_PROP_STEPS random steps, or SL_PROP_TIMES times its
 # own number.
@@ -122,10 +124,19 @@ import json, sys
 
 for test in json.load(sys.stdin):
     suites = {suite.split(":")[-1] for suite in test["suite"]}
-    if (not suites & {"daemon", "dynamo", "redis", "shared"}
+    if (not suites & {"clients", "daemon", "dynamo", "redis", "shared"}
             or "again" in suites or test["name"] in sys.argv[1:]):
         print(test["name"])
 ' "${shorter[@]}"
+}
+
+# The clients below clients/ in their frameworks, and clients of others, against
+# real daemons. Three minutes at most with warm caches.
+stage_clients() {
+    scripts/setup clients
+    configure_plain
+    build build/plain
+    run_tests build/plain clients '' --no-rebuild --suite clients
 }
 
 # Set $reports: sanitizers of all processes of stage $1 write to these files,
