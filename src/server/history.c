@@ -7,6 +7,7 @@
 #include "server/history.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "server/metrics_int.h"
@@ -41,10 +42,16 @@ static const struct {
 };
 
 #define SLOTS (360 + 1440)
-#define NAME  72
+#define NAME  144
 
+enum of { OF_TOTAL, OF_ENDPOINT, OF_LIMIT, OF_USE, OFS };
+
+static const char marks[OFS] = {'T', 'E', 'L', 'U'};
+
+/* The name of a use is that of its endpoint, a newline and that of its limit.
+ */
 struct row {
-    bool is_limit;
+    enum of of;
     char name[NAME];
     size_t len;
     uint64_t sum[VALUES], before[VALUES]; /* of all threads; RETRY_MS: a sum */
@@ -61,8 +68,7 @@ struct sl_history {
 
 /* ---- life ---- */
 
-static struct row *add_row(struct sl_history *h, bool is_limit,
-                           struct sl_str name)
+static struct row *add_row(struct sl_history *h, enum of of, struct sl_str name)
 {
     struct row *row;
 
@@ -72,7 +78,7 @@ static struct row *add_row(struct sl_history *h, bool is_limit,
     if (!row)
         return NULL;
     memset(row, 0, sizeof(*row));
-    row->is_limit = is_limit;
+    row->of = of;
     row->len = name.len;
     if (name.len > 0)
         memcpy(row->name, name.at, name.len);
@@ -100,7 +106,7 @@ int sl_history_open(const struct sl_alloc *alloc, struct sl_history **ret)
         return SLUICE_ENOMEM;
     memset(h, 0, sizeof(*h));
     h->alloc = alloc;
-    if (!add_row(h, false, (struct sl_str){"", 0})) {
+    if (!add_row(h, OF_TOTAL, (struct sl_str){"", 0})) {
         sl_history_close(h);
         return SLUICE_ENOMEM;
     }
@@ -111,14 +117,14 @@ int sl_history_open(const struct sl_alloc *alloc, struct sl_history **ret)
 /* ---- read the counts of all threads ---- */
 
 /* The row of a name, or NULL: beyond the maximum. */
-static struct row *find_row(struct sl_history *h, bool is_limit,
+static struct row *find_row(struct sl_history *h, enum of of,
                             struct sl_str name)
 {
     for (unsigned i = 1; i < h->row_count; i++)
-        if (h->rows[i]->is_limit == is_limit && h->rows[i]->len == name.len &&
+        if (h->rows[i]->of == of && h->rows[i]->len == name.len &&
             memcmp(h->rows[i]->name, name.at, name.len) == 0)
             return h->rows[i];
-    return name.len > 0 ? add_row(h, is_limit, name) : NULL;
+    return name.len > 0 ? add_row(h, of, name) : NULL;
 }
 
 static uint64_t load(const sl_stat *value)
@@ -150,8 +156,8 @@ static enum value value_of(const struct sl_labels *labels)
 static void add_decisions(struct sl_history *h, const struct sl_series *series)
 {
     const struct sl_labels *labels = &series->labels;
-    struct row *to[] = {h->rows[0], find_row(h, false, labels->endpoint),
-                        find_row(h, true, labels->limit)};
+    struct row *to[] = {h->rows[0], find_row(h, OF_ENDPOINT, labels->endpoint),
+                        find_row(h, OF_LIMIT, labels->limit)};
     uint64_t count = load(&series->values[0]);
     enum value value = value_of(labels);
 
@@ -159,7 +165,7 @@ static void add_decisions(struct sl_history *h, const struct sl_series *series)
         if (!to[i])
             continue;
         to[i]->sum[value] += count;
-        if (labels->result == SL_RESULT_SHADOW_DENY && !to[i]->is_limit)
+        if (labels->result == SL_RESULT_SHADOW_DENY && to[i]->of != OF_LIMIT)
             to[i]->sum[SHADOW] += count;
     }
 }
@@ -172,7 +178,7 @@ static void add_limit(struct sl_history *h, const struct sl_series *series)
     struct row *row = NULL;
 
     if (shadow + candidate + consumed > 0)
-        row = find_row(h, true, series->labels.limit);
+        row = find_row(h, OF_LIMIT, series->labels.limit);
     if (!row)
         return;
     row->sum[SHADOW] += shadow;
@@ -190,12 +196,27 @@ static void add_retries(struct sl_history *h, const struct sl_series *series)
         count += load(&series->values[i]);
     if (count == 0)
         return;
-    to[1] = find_row(h, false, series->labels.endpoint);
+    to[1] = find_row(h, OF_ENDPOINT, series->labels.endpoint);
     for (size_t i = 0; i < SL_LEN(to); i++)
         if (to[i]) {
             to[i]->sum[RETRIES] += count;
             to[i]->sum[RETRY_MS] += sum;
         }
+}
+
+static void add_use(struct sl_history *h, const struct sl_series *series)
+{
+    const struct sl_labels *labels = &series->labels;
+    uint64_t consumed = load(&series->values[0]);
+    char name[2 * NAME];
+    int len = snprintf(name, sizeof(name), "%.*s\n%.*s",
+                       SL_STR_ARG(labels->endpoint), SL_STR_ARG(labels->limit));
+    struct row *row = NULL;
+
+    if (consumed > 0 && len < NAME)
+        row = find_row(h, OF_USE, (struct sl_str){name, (size_t)len});
+    if (row)
+        row->sum[CONSUMED] += consumed;
 }
 
 static void read_thread(struct sl_history *h, const struct sl_metrics *stats)
@@ -213,6 +234,8 @@ static void read_thread(struct sl_history *h, const struct sl_metrics *stats)
             add_limit(h, series);
         else if (series->labels.kind == SL_OF_ENDPOINT)
             add_retries(h, series);
+        else if (series->labels.kind == SL_OF_USE)
+            add_use(h, series);
     }
 }
 
@@ -301,6 +324,172 @@ void sl_history_poll(struct sl_history *h, struct sl_metrics *const *all,
             advance(h, ring, second / rings[ring].seconds);
 }
 
+/* ---- steps of other daemons ----
+ *
+ * A step is a text of printable ASCII: rows that end with ';'. A row is a mark
+ * (T: total, E: endpoint, L: limit, U: use), its name, and ",COLUMN:VALUE" of
+ * each column that is not 0. Other bytes of a name are written as %XX.
+ */
+
+static void write_name(struct sl_writer *w, const struct row *row)
+{
+    for (size_t i = 0; i < row->len; i++) {
+        unsigned char c = (unsigned char)row->name[i];
+        bool plain = c > ' ' && c < 127 && !strchr("%,;:", c);
+
+        sl_writer_addf(w, plain ? "%c" : "%%%02X", c);
+    }
+}
+
+static void write_step_row(struct sl_writer *w, struct row *row, int64_t step)
+{
+    const uint32_t *slot = slot_of(row, SL_HISTORY_10S, step);
+    bool any = false;
+
+    for (unsigned i = 0; i < VALUES && !any; i++)
+        any = slot[i] > 0;
+    if (!any)
+        return;
+    sl_writer_addf(w, "%c", marks[row->of]);
+    write_name(w, row);
+    for (unsigned i = 0; i < VALUES; i++)
+        if (slot[i] > 0)
+            sl_writer_addf(w, ",%u:%" PRIu32, i, slot[i]);
+    sl_writer_addf(w, ";");
+}
+
+int64_t sl_history_last(const struct sl_history *h)
+{
+    return h->first[SL_HISTORY_10S] > 0 ? h->last[SL_HISTORY_10S] - 1 : 0;
+}
+
+bool sl_history_has(const struct sl_history *h, int64_t step)
+{
+    return step >= h->first[SL_HISTORY_10S] && step < h->last[SL_HISTORY_10S];
+}
+
+int sl_history_step_write(const struct sl_history *h, int64_t step, size_t most,
+                          struct sl_buf *out)
+{
+    struct sl_writer w = {.out = out};
+
+    for (unsigned i = 0; i < h->row_count && !w.err; i++) {
+        size_t before = out->len;
+
+        write_step_row(&w, h->rows[i], step);
+        if (out->len > most)
+            out->len = before; /* the total came first */
+    }
+    return w.err;
+}
+
+/* Reads the name of a row. Returns false if it is not one. */
+static bool read_name(struct sl_str *text, char name[static NAME], size_t *ret)
+{
+    size_t i = 0, len = 0;
+
+    for (; i < text->len && !strchr(",;", text->at[i]) && len < NAME; i++) {
+        name[len] = text->at[i];
+        if (text->at[i] == '%' && i + 2 < text->len) {
+            int high = sl_hex_value(text->at[i + 1]);
+            int low = sl_hex_value(text->at[i + 2]);
+
+            if (high < 0 || low < 0)
+                return false;
+            name[len] = (char)(high << 4 | low);
+            i += 2;
+        }
+        len++;
+    }
+    *text = sl_str_from(*text, i);
+    *ret = len;
+    return len < NAME;
+}
+
+static uint64_t read_digits(struct sl_str *text)
+{
+    uint64_t number = 0;
+    size_t i = 0;
+
+    for (; i < text->len && text->at[i] >= '0' && text->at[i] <= '9' &&
+           number < UINT32_MAX;
+         i++)
+        number = number * 10 + (uint64_t)(text->at[i] - '0');
+    *text = sl_str_from(*text, i);
+    return number;
+}
+
+/* Reads the columns of a row, and the ';' behind it. */
+static bool read_values(struct sl_str *text, uint64_t more[static VALUES])
+{
+    memset(more, 0, VALUES * sizeof(*more));
+    while (text->len > 0 && text->at[0] == ',') {
+        uint64_t column;
+
+        *text = sl_str_from(*text, 1);
+        column = read_digits(text);
+        if (column >= VALUES || text->len == 0 || text->at[0] != ':')
+            return false;
+        *text = sl_str_from(*text, 1);
+        more[column] = read_digits(text);
+    }
+    more[RETRY_MS] *= more[RETRIES]; /* a mean */
+    if (text->len == 0 || text->at[0] != ';')
+        return false;
+    *text = sl_str_from(*text, 1);
+    return true;
+}
+
+static bool read_row(struct sl_history *h, struct sl_str *text, int64_t step)
+{
+    const char *mark = memchr(marks, text->at[0], OFS);
+    struct row *row = h->rows[0];
+    uint64_t more[VALUES];
+    char name[NAME];
+    size_t len;
+
+    *text = sl_str_from(*text, 1);
+    if (!mark || !read_name(text, name, &len) || !read_values(text, more))
+        return false;
+    if (mark != marks)
+        row = find_row(h, (enum of)(mark - marks), (struct sl_str){name, len});
+    if (row) {
+        add_values(slot_of(row, SL_HISTORY_10S, step), more);
+        add_values(slot_of(row, SL_HISTORY_1M, step / 6), more);
+    }
+    return true;
+}
+
+/* Makes room for a step. Returns false if it is too old. */
+static bool reach(struct sl_history *h, int64_t step)
+{
+    const int64_t of[SL_HISTORY_STEPS] = {step, step / 6};
+
+    for (unsigned ring = 0; ring < SL_HISTORY_STEPS; ring++) {
+        if (h->first[ring] == 0)
+            advance(h, ring, of[ring]);
+        if (of[ring] <= h->last[ring] - (int64_t)rings[ring].slots)
+            return false;
+        if (of[ring] < h->first[ring])
+            h->first[ring] = of[ring];
+    }
+    if (h->last[SL_HISTORY_10S] <= step)
+        advance(h, SL_HISTORY_10S, step + 1);
+    if (h->last[SL_HISTORY_1M] < (step + 1) / 6)
+        advance(h, SL_HISTORY_1M, (step + 1) / 6);
+    return true;
+}
+
+bool sl_history_step_add(struct sl_history *h, int64_t step, struct sl_str text)
+{
+    if (step <= 0 || !reach(h, step))
+        return false;
+    while (text.len > 0)
+        if (!read_row(h, &text, step))
+            return false;
+    return true;
+}
+
 /* ---- JSON ---- */
 
 static void write_column(struct sl_writer *w, struct row *row,
@@ -323,8 +512,18 @@ static void write_column(struct sl_writer *w, struct row *row,
 static void write_row(struct sl_writer *w, struct row *row,
                       enum sl_history_step ring, int64_t from, int64_t to)
 {
+    struct sl_str name = {row->name, row->len};
+    const char *end =
+        row->of == OF_USE ? memchr(name.at, '\n', name.len) : NULL;
+
     sl_json_open(w, '{');
-    sl_json_member_str(w, "name", (struct sl_str){row->name, row->len});
+    if (end) {
+        name.len = (size_t)(end - name.at);
+        sl_json_member_str(
+            w, "limit",
+            sl_str_from((struct sl_str){row->name, row->len}, name.len + 1));
+    }
+    sl_json_member_str(w, "name", name);
     for (unsigned i = 0; i < VALUES; i++)
         write_column(w, row, ring, (enum value)i, from, to);
     sl_json_close(w, '}');
@@ -334,6 +533,8 @@ int sl_history_write(const struct sl_history *h, enum sl_history_step ring,
                      int64_t since, struct sl_buf *out)
 {
     int64_t seconds = rings[ring].seconds, from = h->first[ring];
+    static const char *const lists[OFS] = {
+        [OF_ENDPOINT] = "endpoints", [OF_LIMIT] = "limits", [OF_USE] = "uses"};
     int64_t to = h->last[ring], wanted = (since + seconds - 1) / seconds;
     struct sl_writer w = {.out = out};
 
@@ -346,11 +547,10 @@ int sl_history_write(const struct sl_history *h, enum sl_history_step ring,
                    ",\"count\":%" PRId64 ",\"total\":",
                    seconds, from * seconds, to - from);
     write_row(&w, h->rows[0], ring, from, to);
-    for (unsigned is_limit = 0; is_limit < 2; is_limit++) {
-        sl_writer_add(&w, is_limit ? SL_STR(",\"limits\":[")
-                                   : SL_STR(",\"endpoints\":["));
+    for (unsigned of = OF_ENDPOINT; of < OFS; of++) {
+        sl_writer_addf(&w, ",\"%s\":[", lists[of]);
         for (unsigned i = 1; i < h->row_count; i++)
-            if (h->rows[i]->is_limit == (bool)is_limit)
+            if (h->rows[i]->of == of)
                 write_row(&w, h->rows[i], ring, from, to);
         sl_writer_add(&w, SL_STR("]"));
     }

@@ -16,6 +16,7 @@
 #include "server/denial_ring.h"
 #include "server/events.h"
 #include "server/metrics_int.h"
+#include "server/recorder.h"
 #include "server/top_keys.h"
 
 /* The memory store answers within microseconds, a remote one within 20 ms. */
@@ -108,6 +109,7 @@ static const unsigned value_counts[SL_OF_KINDS] = {
     [SL_OF_LIMIT] = OF_LIMITS,
     [SL_OF_ENDPOINT] = SL_WAIT_VALUES,
     [SL_OF_TENANT] = OF_TENANTS,
+    [SL_OF_USE] = 1,
 };
 
 /* sl_str_eq() inline: the call would cost as much as the comparison. */
@@ -214,6 +216,8 @@ static struct sl_labels other_labels(unsigned i)
 
     if (i < SL_RESULTS) {
         labels.result = (enum sl_result)i;
+    } else if (i == SL_RESULTS + 3) {
+        labels.kind = SL_OF_USE;
     } else if (i != SL_RESULTS + 1) {
         labels.kind = i == SL_RESULTS ? SL_OF_LIMIT : SL_OF_TENANT;
         labels.endpoint = (struct sl_str){"", 0};
@@ -224,7 +228,7 @@ static struct sl_labels other_labels(unsigned i)
     return labels;
 }
 
-#define OTHERS (SL_RESULTS + 3)
+#define OTHERS (SL_RESULTS + 4)
 
 static struct sl_series *find_other(struct sl_metrics *stats,
                                     const struct sl_labels *labels)
@@ -236,6 +240,8 @@ static struct sl_series *find_other(struct sl_metrics *stats,
         return stats->series[SL_RESULTS];
     case SL_OF_TENANT:
         return stats->series[SL_RESULTS + 2];
+    case SL_OF_USE:
+        return stats->series[SL_RESULTS + 3];
     default:
         return stats->series[SL_RESULTS + 1];
     }
@@ -312,11 +318,18 @@ int sl_metrics_open(const struct sl_alloc *alloc, struct sl_metrics **ret)
 
 void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
                       struct sl_denial_batch *denials,
-                      struct sl_denial_ring *ring)
+                      struct sl_denial_ring *ring, struct sl_recorder *recorder)
 {
     stats->top = top;
     stats->denials = denials;
     stats->ring = ring;
+    stats->recorder = recorder;
+}
+
+void sl_metrics_record(struct sl_metrics *stats, const struct sl_check *check)
+{
+    if (stats->recorder)
+        sl_recorder_check(stats->recorder, check);
 }
 
 uint64_t sl_metrics_degraded(const struct sl_metrics *stats)
@@ -514,6 +527,18 @@ static void count_taken(sl_stat *values, const struct sl_limit_view *shown)
         add(&values[OF_LIMIT_OVERAGE], shown->overage_units);
 }
 
+static void count_use(struct sl_metrics *stats, const struct sl_decision *d,
+                      const struct sl_limit_view *shown)
+{
+    struct sl_labels labels = {.kind = SL_OF_USE,
+                               .limit = shown->rule->name,
+                               .endpoint = d->route->endpoint};
+    unsigned hint = shown->rule->index * 7 + d->route->index;
+
+    if (shown->rule->kind == SL_QUOTA)
+        add(&find_series(stats, &labels, hint)->values[0], shown->cost);
+}
+
 static void count_limit(struct sl_metrics *stats, const struct sl_decision *d,
                         const struct sl_limit_view *shown)
 {
@@ -526,8 +551,10 @@ static void count_limit(struct sl_metrics *stats, const struct sl_decision *d,
             add(&values[OF_LIMIT_QUOTA], 1);
         return;
     }
-    if (shown->allowed && shown->cost > 0)
+    if (shown->allowed && shown->cost > 0) {
         count_taken(values, shown);
+        count_use(stats, d, shown);
+    }
     if (!shown->allowed && shown->mode == SL_MODE_SHADOW)
         add(&values[OF_LIMIT_SHADOW], 1);
     if (shown->has_candidate && shown->candidate_answer.outcome != SL_ALLOW)

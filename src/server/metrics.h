@@ -22,6 +22,8 @@ struct sl_metrics; /* of one thread */
 struct sl_top_keys;
 struct sl_denial_batch;
 struct sl_denial_ring;
+struct sl_check;
+struct sl_recorder;
 
 SL_MUST_USE int sl_metrics_open(const struct sl_alloc *alloc,
                                 struct sl_metrics **ret);
@@ -30,7 +32,11 @@ void sl_metrics_close(struct sl_metrics *stats); /* NULL is allowed */
 /* Also pass every decision to these. All are borrowed and may be NULL. */
 void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
                       struct sl_denial_batch *denials,
-                      struct sl_denial_ring *ring);
+                      struct sl_denial_ring *ring,
+                      struct sl_recorder *recorder);
+
+/* Pass an answered check to the recorder. */
+void sl_metrics_record(struct sl_metrics *stats, const struct sl_check *check);
 
 /* Returns the number of decisions made without the store. Any thread. */
 uint64_t sl_metrics_degraded(const struct sl_metrics *stats);

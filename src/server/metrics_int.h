@@ -22,6 +22,7 @@ enum sl_series_kind {
     SL_OF_LIMIT,
     SL_OF_ENDPOINT,
     SL_OF_TENANT,
+    SL_OF_USE, /* units of a quota by an endpoint; for history.h */
     SL_OF_KINDS
 };
 
@@ -35,7 +36,7 @@ enum sl_result {
 };
 
 /* A series has one value for a decision, these values for a limit, a histogram
- * for an endpoint, and these for a tenant. */
+ * for an endpoint, these for a tenant, and one for a use. */
 enum {
     OF_LIMIT_CANDIDATE,
     OF_LIMIT_CONSUMED,
@@ -126,6 +127,7 @@ struct sl_metrics {
     struct sl_top_keys *top; /* or NULL */
     struct sl_denial_batch *denials;
     struct sl_denial_ring *ring;
+    struct sl_recorder *recorder;
 
     sl_stat store_errors;
     sl_stat denied;

@@ -354,9 +354,11 @@ static void count(const struct sl_rls_call *call)
     const struct sl_check *check = &call->check;
     sl_ns took = sl_clock_wall() - call->asked_at;
 
-    if (check->spend && !check->decision.give_back && call->stats)
+    if (check->spend && !check->decision.give_back && call->stats) {
         sl_metrics_decision(call->stats, &check->decision, call->door,
                             took > 0 ? took : 0);
+        sl_metrics_record(call->stats, check);
+    }
 }
 
 /* The headers and the body are those of the first denial, or of the round that

@@ -35,18 +35,24 @@ static int on_reload(void *ctx, struct sl_str text, struct sl_buf *report)
                      posted ? &text : NULL, report);
 }
 
-static int on_history(void *ctx, enum sl_history_step step, int64_t since,
-                      struct sl_buf *out)
+static int on_history(void *ctx, int daemon_id, enum sl_history_step step,
+                      int64_t since, struct sl_buf *out)
 {
-    const struct sl_daemon *daemon = ctx;
+    const struct sl_history *history = sl_peers_history(ctx, daemon_id);
 
-    sl_event_publisher_history(ctx);
-    return sl_history_write(daemon->history, step, since, out);
+    return history ? sl_history_write(history, step, since, out)
+                   : SLUICE_ENOENT;
 }
 
-static int on_check_policy(void *ctx, struct sl_str text, struct sl_buf *report)
+static int on_daemons(void *ctx, struct sl_buf *out)
 {
-    return sl_reload_check(ctx, text, report);
+    return sl_peers_write(ctx, out);
+}
+
+static int on_check_policy(void *ctx, struct sl_str text, unsigned minutes,
+                           struct sl_buf *report, struct sl_buf *what_if)
+{
+    return sl_reload_check(ctx, text, minutes, report, what_if);
 }
 
 void sl_daemon_audit(struct sl_daemon *daemon, const struct sl_audit_note *note)
@@ -253,6 +259,7 @@ void sl_admin_ops_open(struct sl_daemon *daemon)
         .configuration = on_configuration,
         .metrics = on_metrics,
         .top = on_top,
+        .daemons = on_daemons,
         .feature = on_feature,
         .audit = on_audit,
         .wrong_token = on_wrong_token,

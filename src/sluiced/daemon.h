@@ -11,6 +11,7 @@
  *   usage.c            usage buffers, restore at start, quota leases
  *   remote_store.c     remote store (sl_daemon_store_*), node count
  *   repeats.c          memory of repeats, shared backlogs
+ *   peers.c            daemons that share it, for the console
  *   admin_ops.c        callbacks of the admin listener
  *   event_publisher.c  events
  *   webhook_notes.c    notes to organisations and to the operator
@@ -38,6 +39,7 @@
 #include "server/grpc/grpc.h"
 #include "server/http/admin.h"
 #include "server/http/http.h"
+#include "server/recorder.h"
 #include "server/resp/resp.h"
 #include "server/server.h"
 #include "sluiced/file_watch.h"
@@ -214,6 +216,32 @@ struct sl_daemon_repeats {
     char path[4096];           /* of the file; "": none */
 };
 
+/* Daemons that share a store or a database. Main thread only. */
+#define SL_PEERS_MOST 64
+
+struct sl_peer_daemon {
+    bool is_there;
+    char name[128], node[128];
+    uint64_t nonce;             /* of its process */
+    int64_t step;               /* of its counts that is read next */
+    struct sl_history *history; /* NULL: no step was read yet */
+    struct sl_buf state, top;   /* as it wrote them */
+};
+
+struct sl_daemon_peers {
+    int slot; /* of this daemon; -1: none yet */
+    uint64_t nonce;
+    char name[128];
+    unsigned open; /* calls that are not answered */
+    sl_ns ticked, looked;
+    unsigned looks;
+    int64_t step;           /* that is written next, */
+    int64_t added;          /* and added to: */
+    struct sl_history *all; /* the counts of all daemons, with this one */
+    unsigned used;          /* slots that others have, or have had */
+    struct sl_peer_daemon peers[SL_PEERS_MOST]; /* by slot */
+};
+
 /* The denial history. Main thread only. */
 struct sl_daemon_denials {
     struct sl_daemon *daemon;
@@ -263,6 +291,7 @@ struct sl_worker {
     struct sl_top_keys *top;
     struct sl_denial_batch *denials;
     struct sl_denial_ring *ring;
+    struct sl_recorder *recorder;
     struct sl_engine_ctx engine_ctx;            /* passed to every check */
     struct sl_wait_timer waiting;               /* wait queue of its checks */
     struct sl_subject_cache *subject_cache;     /* or NULL: no subjects */
@@ -294,6 +323,7 @@ struct sl_daemon {
     struct sl_health health;
     struct sl_quota_node quota_node; /* if the usage database is shared */
     struct sl_daemon_repeats repeats;
+    struct sl_daemon_peers peers;
     struct sl_daemon_denials denials;
     struct sl_history *history;    /* for the console */
     struct sl_webhooks *webhooks;  /* or NULL: no registry */
@@ -541,14 +571,28 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
               const struct sl_str *posted, struct sl_buf *report);
 
 /* Appends what sl_reload() with `text` would change, with warnings, or its
- * errors. Activates nothing. Returns 0, SLUICE_ECONF: it has errors, or
- * SLUICE_ENOMEM. */
+ * errors; and with `minutes` what it would have decided since then. Activates
+ * nothing. Returns 0, SLUICE_ECONF: it has errors, or SLUICE_ENOMEM. */
 SL_MUST_USE int sl_reload_check(struct sl_daemon *daemon, struct sl_str text,
-                                struct sl_buf *report);
+                                unsigned minutes, struct sl_buf *report,
+                                struct sl_buf *what_if);
 
 /* event_publisher.c: the events first, the stream when there are loops. */
 sl_step_f sl_event_publisher_begin, sl_event_stream_begin;
 sl_unstep_f sl_event_publisher_end, sl_event_stream_end;
+
+/* peers.c */
+sl_step_f sl_peers_begin;
+sl_unstep_f sl_peers_end;
+void sl_peers_poll(struct sl_daemon *daemon);
+
+/* Appends {"daemons":[{"id":0,"name":"a","self":true,"state":METRICS,
+ * "top":ARRAY}]}; state and top are texts. */
+SL_MUST_USE int sl_peers_write(struct sl_daemon *daemon, struct sl_buf *out);
+
+/* The counts of all daemons, of this one, or of the one with this id; NULL:
+ * there is none. */
+const struct sl_history *sl_peers_history(struct sl_daemon *daemon, int id);
 
 /* Brings daemon->history up to date. */
 void sl_event_publisher_history(struct sl_daemon *daemon);

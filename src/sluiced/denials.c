@@ -97,8 +97,10 @@ void sl_denials_keep(struct sl_daemon *daemon)
 {
     bool keep = !is(daemon, "off");
 
-    for (unsigned i = 0; i < daemon->worker_count; i++)
+    for (unsigned i = 0; i < daemon->worker_count; i++) {
         sl_denial_ring_keep(daemon->workers[i].ring, keep);
+        sl_recorder_keep(daemon->workers[i].recorder, keep);
+    }
 }
 
 void sl_denials_poll(struct sl_daemon *daemon)
@@ -139,8 +141,10 @@ void sl_denials_forget(struct sl_daemon *daemon, struct sl_str scope,
     h->erased = true;
     if (!h->writing)
         drop(h);
-    for (unsigned i = 0; i < daemon->worker_count; i++)
+    for (unsigned i = 0; i < daemon->worker_count; i++) {
         sl_denial_ring_erase(daemon->workers[i].ring, scope, id);
+        sl_recorder_erase(daemon->workers[i].recorder, id);
+    }
 }
 
 int sl_denials_begin(struct sl_daemon *daemon)

@@ -246,6 +246,7 @@ static void on_timer(void *ctx)
     poll_table(daemon);
     log_counts(daemon);
     sl_event_publisher_history(daemon);
+    sl_peers_poll(daemon);
     sl_timer_start(daemon->publisher.timer, PERIOD);
 }
 

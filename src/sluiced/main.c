@@ -20,6 +20,7 @@ static const struct {
     {sl_subjects_begin,        sl_subjects_end       },
     {sl_event_publisher_begin, sl_event_publisher_end},
     {sl_denials_begin,         sl_denials_end        },
+    {sl_peers_begin,           sl_peers_end          },
     {sl_listeners_begin,       sl_listeners_end      },
     {sl_webhooks_open,         sl_webhooks_close     },
     {sl_workers_begin,         sl_workers_end        },

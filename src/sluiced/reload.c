@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "policy/policy.h"
+#include "server/what_if.h"
 #include "sluiced/daemon.h"
 
 #define REPORT_MOST ((size_t)512 * 1024)
@@ -327,8 +328,27 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
 
 /* ---- a policy that is only checked ---- */
 
+static int ask_what_if(struct sl_daemon *daemon, struct sl_policy *candidate,
+                       unsigned minutes, struct sl_buf *out)
+{
+    struct sl_recorder *recorders[SL_THREADS_MOST];
+    struct sl_what_if of = {
+        .recorders = recorders,
+        .count = daemon->worker_count,
+        .active = daemon->policy_source.policy,
+        .candidate = candidate,
+        .from = sl_loop_now(daemon->workers[0].loop) - minutes * SL_MIN,
+        .alloc = &sl_alloc_libc,
+    };
+
+    for (unsigned i = 0; i < of.count; i++)
+        recorders[i] = daemon->workers[i].recorder;
+    return sl_what_if(&of, out);
+}
+
 int sl_reload_check(struct sl_daemon *daemon, struct sl_str text,
-                    struct sl_buf *report)
+                    unsigned minutes, struct sl_buf *report,
+                    struct sl_buf *what_if)
 {
     struct reload r = {.daemon = daemon, .cause = SL_RELOAD_POSTED};
     const struct sl_policy *active = daemon->policy_source.policy;
@@ -349,6 +369,8 @@ int sl_reload_check(struct sl_daemon *daemon, struct sl_str text,
         full = sl_buf_addf(report, "%s\n", r.why.sentence);
     else if (!full)
         full = sl_report_print(&r.problems, report);
+    if (!full && !err && minutes > 0)
+        full = ask_what_if(daemon, r.policy_source.policy, minutes, what_if);
     sl_report_done(&r.problems);
     sl_policy_source_done(&r.policy_source);
     if (full)

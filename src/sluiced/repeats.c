@@ -15,6 +15,7 @@
 
 #define PERIOD   SL_S
 #define DEADLINE (20 * SL_MS)
+#define PATIENCE SL_S
 
 /* A call in a database. */
 struct request {
@@ -115,6 +116,8 @@ static sl_ns timeout_of(const struct sl_daemon *daemon,
         daemon->settings.deadline ? daemon->settings.deadline : DEADLINE;
     sl_ns left = call->deadline - sl_loop_mono(call->loop);
 
+    if (call->patient)
+        return PATIENCE;
     if (call->deadline == 0 || left > span)
         return span;
     return left > 0 ? left : 0;

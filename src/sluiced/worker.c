@@ -221,10 +221,12 @@ static int open_worker(struct sl_worker *worker)
         sl_denial_batch_open(alloc, daemon->publisher.events,
                              &worker->denials) ||
         sl_denial_ring_open(alloc, &worker->ring) ||
+        sl_recorder_open(alloc, &daemon->top_secret, &worker->recorder) ||
         sl_timer_new(worker->loop, on_drain_timer, worker,
                      &worker->drain_timer))
         return SLUICE_ENOMEM;
-    sl_metrics_watch(worker->stats, worker->top, worker->denials, worker->ring);
+    sl_metrics_watch(worker->stats, worker->top, worker->denials, worker->ring,
+                     worker->recorder);
     for (int i = 0; i < SL_PROTOCOLS && !err; i++)
         err = open_listener(worker, i);
     return err;
@@ -246,6 +248,7 @@ static void close_worker(struct sl_worker *worker)
     sl_top_keys_close(worker->top);
     sl_denial_batch_close(worker->denials);
     sl_denial_ring_close(worker->ring);
+    sl_recorder_close(worker->recorder);
     sl_loop_close(worker->loop);
 }
 

@@ -65,6 +65,7 @@ struct sl_repeat_call {
     struct sl_repeat_claim claim;
     sl_ns now;
     sl_ns deadline; /* monotonic; 0: that of the memory */
+    bool patient;   /* no request waits for it: a database may take a second */
     struct sl_loop *loop;
     char *memo; /* of SL_REPEAT_MEMO bytes: FINISH and PUT write it, AGAIN
                  * fills it; NULL: not wanted, or none */

@@ -212,6 +212,7 @@ export async function fits(page) {
     assert.ok(wide <= window, `the page has ${wide} px in a window of ${window}`);
 }
 
+/** A screenshot of a page, or (with false) of what is seen of it, or of an element. */
 export async function shot(page, name, fullPage = true) {
     mkdirSync(shots, { recursive: true });
     await page.screenshot({ path: join(shots, `${name}.png`), fullPage });

@@ -9,7 +9,7 @@ import test from "node:test";
 import { gzipSync } from "node:zlib";
 
 import { daemon } from "../js/apps.js";
-import { accessible, browser, calm, fits, pageOf, shot } from "./browser.js";
+import { accessible, browser, calm, fits, pageOf, shot, until } from "./browser.js";
 
 const root = new URL("../..", import.meta.url).pathname;
 
@@ -190,6 +190,7 @@ test("numbers, people and changes", async (t) => {
         await page.getByLabel("Note").fill("the vendor is down");
         await page.locator("dialog").getByRole("button", { name: "Switch off" }).click();
         await page.getByText("Switched off: assistant").waitFor();
+        await page.getByText("are told: “The assistant is paused.”").waitFor();
         assert.equal((await check(sluiced, { path: "/api/ai/ask", org: "x" }))[0].status, 503);
         for (const what of ["feature", "block", "credit", "reset", "create"])
             await page.locator("td", { hasText: what }).first().waitFor();
@@ -198,10 +199,23 @@ test("numbers, people and changes", async (t) => {
 
     await t.test("a candidate is compared and not activated", async () => {
         await open(page, sluiced, "policy");
-        await page.getByLabel("Candidate").fill(POLICY.replace("20/min", "40/min"));
+        await page.getByLabel("Candidate", { exact: true }).fill(POLICY.replace("20/min", "40/min"));
         await page.getByRole("button", { name: "Compare" }).click();
         await page.getByText("search free 20/min -> 40/min; usage kept").waitFor();
-        await page.getByLabel("Candidate").fill("sluice: 1\nlimit: 2\n");
+        // The same requests again: fewer of them are denied.
+        await page.getByText("The last minutes under this policy").waitFor();
+        await page.locator("tr", { hasText: "search" }).getByText(/\d more allowed/).waitFor();
+        await page.locator("tr", { hasText: "login" }).getByText("the same").waitFor();
+        await accessible(page);
+        await shot(page, "what-if-1440-light");
+        await page.getByRole("status").filter({ hasText: "assistant is off" })
+            .evaluate((toast) => { toast.textContent = ""; });
+        await shot(page.locator("section", { hasText: "Compared" }), "doc-what-if", false);
+        await page.setViewportSize({ width: 360, height: 800 });
+        await fits(page);
+        await shot(page, "what-if-360-light");
+        await page.setViewportSize({ width: 1100, height: 740 });
+        await page.getByLabel("Candidate", { exact: true }).fill("sluice: 1\nlimit: 2\n");
         await page.getByRole("button", { name: "Compare" }).click();
         await page.getByText("would be refused").waitFor();
         assert.match(await (await fetch(`${sluiced.admin}/v1/policy`)).text(), /20\/min/);
@@ -212,7 +226,79 @@ test("numbers, people and changes", async (t) => {
         await page.getByLabel("Price of a unit of ai-tokens").fill("0.01");
         await page.keyboard.press("Tab");
         await page.locator(".tile .value", { hasText: /^[1-9].*\.\d\d$/ }).waitFor();
+        await page.locator("section", { hasText: "By endpoint" })
+            .locator("tr", { hasText: "ai-tokens" }).getByText("1,000.00").waitFor();
+        await shot(page, "doc-costs", false);
     });
+    calm(page);
+});
+
+test("daemons that share a database are summed, or shown alone", async (t) => {
+    const folder = mkdtempSync(`${tmpdir()}/sluice-console-`);
+
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+
+    const words = ["--usage", `sqlite:${folder}/usage.db?shared`, "--threads", "1"];
+    const both = [await daemon(t, { policy: POLICY, words }),
+                  await daemon(t, { policy: POLICY, words })];
+    const start = Math.floor(Date.now() / 10_000) * 10_000;
+    const clock = (i) => Promise.all(both.map(async ({ admin }) => {
+        await post(`${admin}/v1/clock`, { now: new Date(start + i * 10_000).toISOString() });
+        await fetch(`${admin}/v1/history`); // it reads the counts
+    }));
+    const known = async () =>
+        (await (await fetch(`${both[0].admin}/v1/daemons`)).json()).daemons;
+
+    await clock(0);
+    await until(async () => (await known()).length === 2, "they know each other");
+    await clock(1);
+    await check(both[0], ...times(30, () => ({ path: "/api/search", user: "ann" })));
+    await check(both[1], ...times(50, () => ({ path: "/api/search", user: "ann" })),
+                ...times(7, () => ({ method: "POST", path: "/login", ip: "192.0.2.7" })));
+    await clock(2);
+    await clock(3);
+
+    const sumOf = async (which) => {
+        const news = await (await fetch(
+            `${both[0].admin}/v1/history?daemon=${which}`)).json();
+
+        return (news.total?.allowed ?? []).concat(news.total?.["429"] ?? [])
+            .reduce((a, b) => a + b, 0);
+    };
+    const other = (await known()).find((one) => !one.self);
+
+    await until(async () => await sumOf("all") === 87, "the counts of both");
+    assert.equal(await sumOf(String(other.id)), 57);
+    assert.equal((await fetch(`${both[0].admin}/v1/history?daemon=63`)).status, 404);
+    await until(async () => (await known()).some((one) =>
+        !one.self && /192\.0\.2\.7/.test(one.top)), "the callers of the other one");
+
+    const context = await browser(t);
+    const page = await pageOf(context, { origin: both[0].admin });
+    const requests = (n) => page.locator(".tile", { hasText: "Requests" })
+        .locator(".value", { hasText: new RegExp(`^${n}$`) }).waitFor();
+
+    await open(page, both[0], "overview");
+    await requests(87);
+    await page.getByText(other.name).last().waitFor();
+    await accessible(page);
+    await shot(page, "daemons-1440-light");
+    await page.getByLabel("Daemon", { exact: true }).selectOption(String(other.id));
+    await requests(57);
+    await page.goto(`${both[0].admin}/ui/#who`);
+    await page.getByLabel("Daemon", { exact: true }).selectOption("all");
+    await page.locator("tr", { hasText: "ann" }).getByText("40", { exact: true }).waitFor();
+    await page.getByLabel("Details of ip 192.0.2.7", { exact: true }).click();
+    await page.getByText(`· ${other.name}`).first().waitFor();
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.setViewportSize({ width: 360, height: 800 });
+    await fits(page);
+    await shot(page, "daemons-360-light");
+
+    // One that was killed is not shown for long; its past is.
+    both.pop().child.kill("SIGKILL");
+    await clock(12);
+    await until(async () => (await known()).length === 1, "the other one is gone");
     calm(page);
 });
 

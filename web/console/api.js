@@ -92,14 +92,19 @@ export const readSession = async () => learn(await get("v1/session"));
 export const signIn = async (token) => learn(await post("v1/session", { token }));
 export const signOut = async () => learn(await remove("v1/session"));
 
+// ---- daemons that share a store or a database ----
+
+// Which daemon is shown: "all", or the id of one.
+export const choice = { daemon: "all", known: [] };
+
 // Metrics as a map from name to [{ labels, value }].
-export async function metrics() {
+function parse(text) {
     const found = new Map();
     const line = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/;
     const label = /([a-z_]+)="((?:[^"\\]|\\.)*)"/g;
 
-    for (const text of (await get("metrics")).split("\n")) {
-        const [, name, inside = "", value] = line.exec(text) ?? [];
+    for (const one of text.split("\n")) {
+        const [, name, inside = "", value] = line.exec(one) ?? [];
 
         if (!name)
             continue;
@@ -108,6 +113,42 @@ export async function metrics() {
         found.get(name).push({ value: Number(value), labels: Object.fromEntries(
             [...inside.matchAll(label)].map(([, k, v]) => [k, v])) });
     }
+    return found;
+}
+
+function rowsOf(text) {
+    try {
+        return JSON.parse(text);
+    } catch {
+        return []; // it has not told yet
+    }
+}
+
+// All daemons, this one first: { id, name, self, metrics, top }
+export async function daemons() {
+    const { daemons: all } = await get("v1/daemons");
+
+    choice.known = all.map((one) => ({ ...one, metrics: parse(one.state),
+                                       top: rowsOf(one.top) }));
+    if (!choice.known.some(({ id }) => String(id) === choice.daemon))
+        choice.daemon = "all";
+    return choice.known;
+}
+
+export const chosen = (all) => choice.daemon === "all" ? all
+    : all.filter(({ id }) => String(id) === choice.daemon);
+
+// The name of the daemon that a record of a denial has.
+export const daemonName = (node) =>
+    choice.known.find((one) => one.node === node)?.name ?? node;
+
+// The metrics of the chosen daemons, one behind the other.
+export function together(all) {
+    const found = new Map();
+
+    for (const { metrics } of chosen(all))
+        for (const [name, values] of metrics)
+            found.set(name, [...found.get(name) ?? [], ...values]);
     return found;
 }
 

@@ -1,5 +1,6 @@
-// Costs: units times a price, by organisation, limit and period.
+// Costs: units times a price, by organisation, endpoint and day.
 import { get } from "./api.js";
+import { add, History } from "./history.js";
 import { card, el, key, number, table, tile } from "./dom.js";
 
 export const title = "Costs";
@@ -65,16 +66,32 @@ async function days(rows, all) {
         .map(([name, cost]) => [name, money(cost)]), "No day has usage.");
 }
 
+// What the endpoints took in the last day, as far back as the daemons remember.
+function endpoints(history, all) {
+    const rows = [...history.uses.values()].map((use) => [use, add(use.consumed)])
+        .filter(([, units]) => units > 0)
+        .map(([use, units]) => [use, units, units * (all[use.limit] ?? 0)])
+        .sort(([, a, x], [, b, y]) => y - x || b - a);
+
+    return table(["Endpoint", "Limit", "#Units", "#Cost"], rows.map(([use, units, cost]) =>
+        [key(use.endpoint || "–"), use.limit, number(units), money(cost)]),
+        "No request took units of a quota yet.");
+}
+
 export function open(main) {
     const tiles = el("div", { class: "tiles" });
-    const places = { prices: el("div"), costs: el("div"), days: el("div") };
+    const places = { prices: el("div"), costs: el("div"), days: el("div"),
+                     endpoints: el("div") };
+    const history = new History("1m");
     let rows = [];
 
     main.append(el("h1", {}, "Costs"),
         el("p", { class: "soft" }, "Units of this month times your price of a unit. " +
            "Prices are kept in this browser."), tiles,
-        el("div", { class: "two wide" }, card("By subject", places.costs),
-           el("div", {}, card("Prices", places.prices), el("br"),
+        el("div", { class: "two wide" },
+           el("div", { class: "column" }, card("By subject", places.costs),
+              card("By endpoint, in the last day", places.endpoints)),
+           el("div", { class: "column" }, card("Prices", places.prices),
               card("By day, of the ten largest", places.days))));
 
     async function draw() {
@@ -85,6 +102,7 @@ export function open(main) {
             tile("Subjects", number(new Set(rows.map((row) => row.id)).size), "with usage"));
         places.costs.replaceChildren(costTable(rows, all));
         places.prices.replaceChildren(priceTable(rows, draw));
+        places.endpoints.replaceChildren(endpoints(history, all));
         places.days.replaceChildren(await days(rows, all));
     }
 
@@ -93,6 +111,7 @@ export function open(main) {
         const from = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1));
         const to = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1));
 
+        await history.update().catch(() => {});
         try {
             rows = lines(await get(`v1/usage/export?from=${day(from)}&to=${day(to)}`));
             await draw();

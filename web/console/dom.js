@@ -32,15 +32,15 @@ export function table(head, rows, empty = "Nothing here.") {
                        "aria-label": head.map(title).join(", ") },
         el("table", {},
             el("thead", {}, el("tr", {}, head.map((cell) =>
-                el("th", { scope: "col", class: isNumber(cell) && "num" },
-                   title(cell))))),
+                el("th", { scope: "col", class: kind(cell) }, title(cell))))),
             el("tbody", {}, rows.map((row) => el("tr", {},
                 row.map((cell, i) => i === 0
                     ? el("th", { scope: "row" }, cell)
-                    : el("td", { class: isNumber(head[i]) && "num" }, cell)))))));
+                    : el("td", { class: kind(head[i]) }, cell)))))));
 }
 
-const isNumber = (cell) => cell.startsWith("#");
+// Numbers are on the right; what can be done stays in sight.
+const kind = (cell) => cell === "" ? "act" : cell.startsWith("#") && "num";
 const title = (cell) => cell.replace(/^#/, "");
 
 export const card = (heading, ...children) =>

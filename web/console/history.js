@@ -1,5 +1,5 @@
 // GET /v1/history, kept up to date by asking only for what is new.
-import { get } from "./api.js";
+import { choice, get } from "./api.js";
 
 export const DENIED = ["429", "402", "403", "409", "503", "other"];
 const COLUMNS = ["allowed", ...DENIED, "shadow", "candidate", "consumed", "retries",
@@ -18,7 +18,8 @@ function grow(row, fresh, old, added, most) {
 function merge(rows, fresh, old, added, most) {
     for (const row of fresh)
         if (!rows.has(row.name))
-            rows.set(row.name, { name: row.name });
+            rows.set(row.name, { name: row.name, endpoint: row.endpoint,
+                                 limit: row.limit });
     for (const [name, row] of rows)
         grow(row, fresh.find((one) => one.name === name), old, added, most);
 }
@@ -36,11 +37,13 @@ export class History {
         this.total = { name: "" };
         this.endpoints = new Map();
         this.limits = new Map();
+        this.uses = new Map();
         grow(this.total, {}, 0, 0, 1);
     }
 
     async update() {
-        const news = await get(`v1/history?step=${this.step}&since=${this.next}`);
+        const news = await get(`v1/history?step=${this.step}&since=${this.next}` +
+                               `&daemon=${choice.daemon}`);
         const end = news.first + news.count * news.step;
 
         if (this.next > 0 && (news.first > this.next || end < this.next)) {
@@ -53,6 +56,8 @@ export class History {
         grow(this.total, news.total, this.count, news.count, most);
         merge(this.endpoints, news.endpoints, this.count, news.count, most);
         merge(this.limits, news.limits, this.count, news.count, most);
+        merge(this.uses, news.uses.map((one) => ({ ...one, endpoint: one.name,
+            name: `${one.name}\n${one.limit}` })), this.count, news.count, most);
         this.count = Math.min(this.count + news.count, most);
         this.seconds = news.step;
         this.next = end;

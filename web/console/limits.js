@@ -1,5 +1,5 @@
 // Limits: every limit with its rates by plan, and what it did in the last hour.
-import { get, metrics, sum } from "./api.js";
+import { daemons, get, sum, together } from "./api.js";
 import { card, duration, el, key, number, percent, pill, table, tile } from "./dom.js";
 import { History, totals } from "./history.js";
 
@@ -32,14 +32,17 @@ function row(limit, history) {
             Object.keys(limit.candidates).length > 0 ? number(sums.candidate) : "–"];
 }
 
-// The 90th percentile of a histogram: the bound below which nine of ten are.
+// The bound below which all waits were.
 function waits(all) {
-    const buckets = all.get("sluice_turn_wait_seconds_bucket") ?? [];
     const count = sum(all, "sluice_turn_wait_seconds_count");
-    const last = buckets.filter(({ labels }) => labels.le !== "+Inf")
-        .find(({ value }) => value >= count);
+    const below = new Map();
 
-    return count === 0 ? "–" : last ? `at most ${duration(1000 * last.labels.le)}` : "very long";
+    for (const { labels, value } of all.get("sluice_turn_wait_seconds_bucket") ?? [])
+        below.set(labels.le, (below.get(labels.le) ?? 0) + value);
+
+    const last = [...below].find(([le, value]) => le !== "+Inf" && value >= count);
+
+    return count === 0 ? "–" : last ? `at most ${duration(1000 * last[0])}` : "very long";
 }
 
 function upstream(all) {
@@ -48,7 +51,7 @@ function upstream(all) {
     for (const { labels, value } of all.get("sluice_upstream_total") ?? []) {
         const one = rows.get(labels.endpoint) ?? {};
 
-        one[labels.class] = value;
+        one[labels.class] = (one[labels.class] ?? 0) + value;
         rows.set(labels.endpoint, one);
     }
     return table(["Endpoint", "#2xx", "#4xx", "#5xx"], [...rows].map(([name, one]) =>
@@ -68,7 +71,7 @@ export function open(main) {
 
     async function update() {
         try {
-            const [now, all] = [await get("v1/limits"), await metrics()];
+            const [now, all] = [await get("v1/limits"), together(await daemons())];
 
             await history.update();
             limits.replaceChildren(table(["Limit", "Mode", "Rates", "#Units taken", "#Denied",
@@ -76,7 +79,7 @@ export function open(main) {
                 now.limits.map((one) => row(one, history)), "The policy has no limits."));
             tiles.replaceChildren(
                 tile("In use", number(sum(all, "sluice_held")), "holds and permits"),
-                tile("Waiting", number(now.waiting), "checks in queues"),
+                tile("Waiting", number(sum(all, "sluice_waiting")), "checks in queues"),
                 tile("Longest wait", waits(all), "since the start"));
             backlogs.replaceChildren(table(["Backlog", "#Waiting jobs"],
                 now.backlogs.map((one) => [key(one.name),

@@ -1,6 +1,6 @@
 // The console: sections by #fragment, sign-in, and what happens if the daemon is
 // away.
-import { listen, operator, readSession, session, signIn, signOut } from "./api.js";
+import { choice, daemons, listen, operator, readSession, session, signIn, signOut } from "./api.js";
 import { el, field, form } from "./dom.js";
 import * as costs from "./costs.js";
 import * as limits from "./limits.js";
@@ -37,6 +37,30 @@ function showSession() {
             onclick: () => signOut().then(start) }, "Sign out")] : []);
 }
 
+// Which daemon is shown, if there are several.
+function showDaemons() {
+    const place = document.getElementById("daemons");
+    const names = choice.known.map(({ id, name }) => [String(id), name]);
+
+    if (place.contains(document.activeElement))
+        return;
+    if (names.length < 2) {
+        place.replaceChildren();
+        return;
+    }
+
+    const pick = el("select", { "aria-label": "Daemon", onchange: () => {
+        choice.daemon = pick.value;
+        pick.blur();
+        show();
+    } }, [["all", `All ${names.length} daemons`], ...names].map(([value, text]) =>
+        el("option", { value, selected: value === choice.daemon }, text)));
+
+    place.replaceChildren(pick);
+}
+
+const readDaemons = () => session.signedIn && daemons().then(showDaemons).catch(() => {});
+
 async function show() {
     current.stop();
     showNav();
@@ -67,6 +91,7 @@ function showLogin() {
             operator.name = given.name;
             await signIn(given.token);
             show();
+            readDaemons();
         })));
     main.querySelector("input").focus();
 }
@@ -78,10 +103,12 @@ async function start() {
         setTimeout(start, 2000);
         return;
     }
-    if (session.signedIn)
+    if (session.signedIn) {
         show();
-    else
+        readDaemons();
+    } else {
         showLogin();
+    }
 }
 
 let wasAway = false;
@@ -97,6 +124,8 @@ listen({
     },
 });
 window.addEventListener("hashchange", () => session.signedIn && show());
+setInterval(() => document.hidden || showDaemons(), 2000);
+setInterval(() => document.hidden || readDaemons(), 30_000);
 setInterval(() => session.needsToken && session.signedIn &&
             readSession().catch(() => {}), 600_000);
 start();

@@ -1,6 +1,6 @@
 // Overview: requests and denials over time, by endpoint, and the state of the
 // daemon in plain words.
-import { get, metrics, sum } from "./api.js";
+import { chosen, daemons, get, sum, together } from "./api.js";
 import { chart } from "./chart.js";
 import { card, duration, el, key, number, percent, pill, table, tile } from "./dom.js";
 import { DENIED, History, totals } from "./history.js";
@@ -15,13 +15,18 @@ const RANGES = { "10s": "Last hour", "1m": "Up to a day" };
 
 const age = (seconds) => duration(seconds * 1000);
 
+// How many of the daemons say 0 of a metric, as words: "" or " for 1 of 3 daemons".
+const down = (values) => values.filter(({ value }) => value === 0).length;
+const some = (count, of) => of > 1 ? ` for ${count} of ${of} daemons` : "";
+
 function storeWords(all) {
-    const [store] = all.get("sluice_store_up") ?? [];
-    const name = store?.labels.store ?? "memory";
+    const stores = all.get("sluice_store_up") ?? [];
+    const name = stores[0]?.labels.store ?? "memory";
     const unknown = sum(all, "sluice_store_uncertain_total");
 
-    if (store && store.value === 0)
-        return ["bad", "Store", `${name} does not answer. Decisions follow on_store_failure.`];
+    if (down(stores) > 0)
+        return ["bad", "Store", `${name} does not answer${some(down(stores), stores.length)}. ` +
+                "Decisions follow on_store_failure."];
     if (unknown > 0)
         return ["warn", "Store", `${name} answers. ${number(unknown)} takes have an unknown ` +
                 "result: the connection was lost before the answer."];
@@ -30,14 +35,15 @@ function storeWords(all) {
 }
 
 function databaseWords(all) {
-    const [up] = all.get("sluice_database_up") ?? [];
+    const ups = all.get("sluice_database_up") ?? [];
     const lost = sum(all, "sluice_usage_lost_units_total");
     const risk = sum(all, "sluice_usage_at_risk_units");
 
-    if (!up)
+    if (ups.length === 0)
         return ["", "Database", "There is none (usage: none): no usage, no audit."];
-    if (up.value === 0)
-        return ["bad", "Database", "It does not answer. Usage waits in the journal."];
+    if (down(ups) > 0)
+        return ["bad", "Database", `It does not answer${some(down(ups), ups.length)}. ` +
+                "Usage waits in the journal."];
     if (lost > 0)
         return ["bad", "Database", `It answers. ${number(lost)} units were lost, because the ` +
                 "journal had no room."];
@@ -47,13 +53,13 @@ function databaseWords(all) {
 }
 
 function keysWords(all) {
-    const [keys] = all.get("sluice_jwks_keys") ?? [];
-    const seconds = sum(all, "sluice_jwks_age_seconds");
+    const keys = all.get("sluice_jwks_keys") ?? [];
+    const ages = (all.get("sluice_jwks_age_seconds") ?? []).map(({ value }) => value);
 
-    if (!keys)
+    if (keys.length === 0)
         return null;
-    return keys.value > 0
-        ? ["good", "JWKS", `${keys.value} keys, checked ${age(seconds)} ago.`]
+    return down(keys) === 0
+        ? ["good", "JWKS", `${keys[0].value} keys, checked ${age(Math.max(0, ...ages))} ago.`]
         : ["bad", "JWKS", "No keys were loaded. Tokens are rejected."];
 }
 
@@ -80,23 +86,31 @@ function tableWords(all) {
 }
 
 function policyWords(all) {
-    return sum(all, "sluice_config_last_reload_successful") === 1
+    return down(all.get("sluice_config_last_reload_successful") ?? []) === 0
         ? ["good", "Policy", "The last policy that was read is active."]
         : ["bad", "Policy", "The last policy was refused. The previous one stays active."];
 }
 
 const WORD = { good: "fine", warn: "look", bad: "problem", "": "none" };
 
-function health(all, ready) {
+const running = ({ metrics }) =>
+    age(Date.now() / 1000 - sum(metrics, "process_start_time_seconds"));
+
+function health(known, ready) {
+    const shown = chosen(known), all = together(known);
     const rows = [storeWords, databaseWords, keysWords, leaseWords, tableWords, policyWords]
         .map((words) => words(all)).filter(Boolean);
     const degraded = /degraded: (.*)/.exec(ready);
+    const waiting = `${number(sum(all, "sluice_waiting"))} checks wait now.`;
 
     if (degraded)
         rows.unshift(["warn", "Daemon", degraded[1]]);
-    rows.push(["", "Running", `for ${age(Date.now() / 1000 -
-        sum(all, "process_start_time_seconds"))}, ` +
-        `${number(sum(all, "sluice_waiting"))} checks wait now.`]);
+    for (const one of shown)
+        rows.push(["", shown.length === 1 ? "Running" : one.name, one.metrics.size === 0
+            ? "It has not told yet." : `for ${running(one)}` +
+              (shown.length === 1 ? `, ${waiting}` : one.self ? ", this console" : "")]);
+    if (shown.length > 1)
+        rows.push(["", "Waiting", waiting]);
     return el("ul", { class: "health" }, rows.map(([kind, name, text]) => el("li", {},
         el("span", {}, pill(kind, kind === "" ? name : `${name}: ${WORD[kind]}`)),
         el("span", {}, text))));
@@ -161,7 +175,7 @@ export function open(main) {
            card(heading, left),
            card(`Share of 429, with the ${LINE} % line`, right)),
         el("div", { class: "two wide" }, card("Endpoints", endpoints),
-           card("The daemon", words)));
+           card("In plain words", words)));
 
     const requests = chart(left, { label: "Requests over time, allowed and denied",
         series: [{ label: "allowed", color: "--allowed", fill: true },
@@ -207,7 +221,7 @@ export function open(main) {
         try {
             await state.histories[state.step].update();
             draw();
-            words.replaceChildren(health(await metrics(), await get("readyz?verbose")));
+            words.replaceChildren(health(await daemons(), await get("readyz?verbose")));
         } catch {
             // main.js says that the daemon is away
         }

@@ -1,16 +1,50 @@
-// Policy: the policy in force, and what a candidate would change.
+// Policy: the policy in force, what a candidate would change, and what it would
+// have decided in the last minutes.
 import { get, post, session } from "./api.js";
-import { card, el, form } from "./dom.js";
+import { card, el, form, key, number, percent, pill, table, tile, time } from "./dom.js";
 
 export const title = "Policy";
 
+const MINUTES = [5, 10, 30, 60];
+
 const lines = (entries) => el("pre", { tabindex: "0" }, entries.join("\n"));
 
-async function check(text) {
-    try {
-        const { changes } = await post("v1/policy/check", text);
+const change = ({ newly_denied: more, newly_allowed: less }) => [
+    more > 0 && pill("bad", `${number(more)} more denied`), " ",
+    less > 0 && pill("good", `${number(less)} more allowed`),
+    more + less === 0 && "the same"];
 
-        return [el("p", {}, "This policy is valid. It would change:"), lines(changes)];
+const share = (part) => part === 1 ? "all callers"
+    : `${Number((100 * part).toPrecision(2))} % of the callers`;
+
+// What the last minutes would have been.
+function whatIf(found) {
+    if (found.requests === 0)
+        return [el("h3", {}, "The last minutes"),
+                el("p", { class: "empty" }, "No request was recorded.")];
+    return [el("h3", {}, "The last minutes under this policy"),
+        el("div", { class: "tiles" },
+           tile("Recorded requests", number(found.requests), share(found.share)),
+           tile("Denied in force", percent(found.active, found.requests),
+                `${number(found.active)} by the policy in force`),
+           tile("Denied by the candidate", percent(found.candidate, found.requests),
+                `${number(found.candidate)} by the candidate`,
+                found.candidate > found.active ? "bad" : "good")),
+        table(["Endpoint", "#Requests", "#Denied in force", "#By the candidate", "Change"],
+            found.endpoints.map((one) => [key(one.name || "–"), number(one.requests),
+                number(one.active), number(one.candidate), change(one)])),
+        el("p", { class: "small soft" }, "Requests of this daemon since ", time(found.from),
+           ", decided again by both policies. Counts begin at zero, also those of quotas; " +
+           "overrides, blocks and switches by hand are left out. " +
+           `${number(found.denied)} of the requests were denied when they came.`)];
+}
+
+async function check({ text, minutes }) {
+    try {
+        const found = await post(`v1/policy/check?minutes=${minutes}`, text);
+
+        return [el("p", {}, "This policy is valid. It would change:"), lines(found.changes),
+                ...whatIf(found.what_if)];
     } catch (failed) {
         if (failed.code !== "POLICY_REFUSED")
             throw failed;
@@ -24,16 +58,21 @@ export function open(main) {
     const warnings = el("div"), result = el("div", { "aria-live": "polite" });
     const candidate = el("textarea", { name: "text", required: true, spellcheck: "false",
                                        "aria-label": "Candidate" });
+    const minutes = el("label", {}, "Decide again the requests of",
+        el("select", { name: "minutes" }, MINUTES.map((n) =>
+            el("option", { value: n, selected: n === 10 }, `the last ${n} minutes`))));
 
     main.append(el("h1", {}, "Policy"), warnings, el("div", { class: "two" },
         card("In force", text),
         card("Candidate",
              el("p", { class: "soft" }, session.readOnly
                  ? "The read-only token cannot check a policy."
-                 : "Paste a policy to see what it would change. Nothing is activated."),
-             !session.readOnly && form([candidate], "Compare", async (given) => {
-                 result.replaceChildren(...await check(given.text));
-             }), result)));
+                 : "Paste a policy to see what it would change, and what the last minutes " +
+                   "would have been. Nothing is activated."),
+             !session.readOnly && form([candidate, minutes], "Compare", async (given) => {
+                 result.replaceChildren(card("Compared", ...await check(given)));
+                 result.scrollIntoView({ block: "nearest" });
+             }))), result);
 
     async function update() {
         try {

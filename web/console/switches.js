@@ -9,8 +9,9 @@ const last = (audit, name) =>
 
 function confirm(feature, on, after) {
     const box = dialog(`Switch ${feature.name} ${on ? "on" : "off"}`,
-        on ? null : el("p", {}, "Requests to it are answered 503 with the message of the " +
-                       "policy, at once and at all daemons that share the database."),
+        on ? null : el("p", {}, "Requests to it are answered 503 " +
+                       (feature.message ? `with “${feature.message}”, ` : "") +
+                       "at once and at all daemons that share the database."),
         form([field("Note", "note", { maxlength: 200, required: !on }, "why, for the audit")],
              on ? "Switch on" : "Switch off", async ({ note }) => {
                  const answer = await put(`v1/features/${part(feature.name)}`,
@@ -69,7 +70,9 @@ export function open(main) {
             const off = features.filter((one) => !one.enabled);
 
             banner.replaceChildren(...off.length === 0 ? [] : [el("p", { class: "banner" },
-                `Switched off: ${off.map((one) => one.name).join(", ")}.`)]);
+                `Switched off: ${off.map((one) => one.name).join(", ")}.`,
+                off.filter((one) => one.message).map((one) => el("span", { class: "small told" },
+                    `Users of ${one.name} are told: “${one.message}”`)))]);
             switches.replaceChildren(switchTable(features, changes, update));
             audit.replaceChildren(auditTable(changes));
         } catch (failed) {

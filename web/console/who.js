@@ -1,6 +1,6 @@
 // Who: the most refused users, organisations and addresses, and what can be done
 // for or against each of them.
-import { get, part, patch, post, remove, session } from "./api.js";
+import { chosen, daemons, get, part, patch, post, remove, session } from "./api.js";
 import { card, dialog, el, field, form, key, number, percent, table, time, toast }
     from "./dom.js";
 import { list } from "./why.js";
@@ -113,28 +113,38 @@ async function show(scope, id, limits, after) {
 
 // ---- the lists ----
 
-// Rows of /v1/top by subject: a subject may be refused by several limits.
-function bySubject(rows, scope) {
+// The most refused of all chosen daemons by subject: a subject may be refused by
+// several limits, at several daemons. Other daemons tell hashes, unless the policy
+// has `denials: ids`; a name that this one knows replaces its hash.
+function bySubject(known, scope) {
     const found = new Map();
+    const rows = chosen(known).flatMap(({ top }) => top);
+    const names = new Map(known.flatMap(({ top }) => top)
+        .filter((row) => row.key !== undefined && row.hash).map((row) => [row.hash, row]));
 
     for (const row of rows.filter((one) => one.scope === scope && one.denied > 0)) {
-        const one = found.get(row.key) ??
-            { id: row.key, cut: row.cut, denied: 0, allowed: 0, limits: [] };
+        const { key: name, cut } = row.key === undefined ? names.get(row.hash) ?? {} : row;
+        const one = found.get(row.hash ?? row.key) ??
+            { id: name ?? row.hash, cut, hashed: name === undefined, denied: 0, allowed: 0,
+              limits: new Set() };
 
         one.denied += row.denied;
         one.allowed += row.allowed;
-        one.limits.push(row.limit);
-        found.set(row.key, one);
+        one.limits.add(row.limit);
+        found.set(row.hash ?? row.key, one);
     }
-    return [...found.values()].sort((a, b) => b.denied - a.denied).slice(0, 20);
+    return [...found.values()].sort((a, b) => b.denied - a.denied).slice(0, 20)
+        .map((one) => ({ ...one, limits: [...one.limits] }));
 }
 
 const subjectTable = (scope, subjects, after) => table(
     ["Name", "#Denied", "#Share", "Limits", ""],
     subjects.map((one) => [
-        key(one.id + (one.cut ? "…" : "")), number(one.denied),
+        one.hashed ? el("span", {}, key(`${one.id.slice(0, 13)}…`),
+                        el("div", { class: "small soft" }, "hashed by another daemon"))
+            : key(one.id + (one.cut ? "…" : "")), number(one.denied),
         percent(one.denied, one.denied + one.allowed), one.limits.join(", "),
-        one.cut ? "" : el("button", {
+        one.cut || one.hashed ? "" : el("button", {
             "aria-label": `Details of ${scope} ${one.id}`,
             onclick: () => show(scope, one.id, one.limits, after) }, "Details")]),
     "None was refused.");
@@ -193,11 +203,11 @@ export function open(main) {
         const isFree = (place) => isChanged || !place.contains(document.activeElement);
 
         try {
-            const { rows } = await get("v1/top?by=denied&n=100");
+            const known = await daemons();
 
             for (const [scope, place] of places)
                 if (isFree(place))
-                    place.replaceChildren(subjectTable(scope, bySubject(rows, scope), update));
+                    place.replaceChildren(subjectTable(scope, bySubject(known, scope), update));
             if (isFree(blocks))
                 blocks.replaceChildren(blockTable((await get("v1/blocks")).blocks, update));
         } catch (failed) {

@@ -1,5 +1,32 @@
 // A record of /v1/denials as a sentence, like `sluice why`.
+import { daemonName } from "./api.js";
 import { duration, el, key, number, time } from "./dom.js";
+
+// The sentences of `sluice why`.
+const REASONS = {
+    feature: "The feature behind this route is switched off.",
+    anonymous: "The route needs an identity; this request had none.",
+    missing: "The limit counts by a value that the request lacked.",
+    role: "The caller has none of the roles of this route.",
+    capability: "The plan does not include this.",
+    unknown_plan: "The policy does not know the plan of the caller.",
+    unknown_subject: "The caller is not registered (unknown_subject: deny).",
+    store: "The store did not answer; the policy denies then.",
+    webhook: "The signature of the webhook is not valid.",
+    webhooks_full: "The memory of webhooks is full.",
+    require: "A header that the route requires is missing or wrong.",
+    cost: "The cost of the request could not be read.",
+    backlog: "The backlog behind this route is too long.",
+    running: "The same request was still running.",
+    reused: "The idempotency key belongs to another request.",
+    path: "The path has too many readings for one decision.",
+    long_path: "The path is too long.",
+    holds: "There is no room for another hold.",
+    queue: "The wait for capacity would have been too long.",
+    guard: "Another request of the same guard was running.",
+    blocked: "The caller is blocked.",
+    penalty: "The caller went on after denials and is blocked now.",
+};
 
 const units = (n) => `${number(n)} unit${n === 1 ? "" : "s"}`;
 
@@ -14,16 +41,8 @@ function reason(record) {
     case "quota":
         return [`The quota `, key(limit), ` of the ${scope} has ${units(capacity)}; ` +
                 `${units(remaining)} were left and it needed ${number(cost)}.`];
-    case "feature":
-        return ["The feature was switched off."];
-    case "role":
-        return ["The role of the caller is not allowed."];
-    case "backlog":
-        return ["Too many jobs were waiting."];
-    case "store":
-        return ["The store did not answer, and the policy denies then."];
     default:
-        return [`Reason: ${record.reason}.`];
+        return [REASONS[record.reason] ?? `Reason: ${record.reason}.`];
     }
 }
 
@@ -35,11 +54,11 @@ export function sentence(record) {
         el("div", { class: "row" }, el("strong", {}, `${record.status} ${record.code}`),
            time(record.at), el("span", { class: "soft" }, `at ${record.endpoint || "–"}`)),
         el("div", {}, reason(record),
-           record.retry_after_ms !== undefined &&
+           record.retry_after_ms !== undefined && record.retry_after_ms !== null &&
                ` It could have passed ${duration(record.retry_after_ms)} later.`,
            record.line && el("span", { class: "soft" }, ` Policy line ${record.line}.`)),
         el("div", { class: "small soft" }, callers, `plan ${record.plan || "–"} · `,
-           el("code", {}, record.request_id), ` · ${record.daemon}`));
+           el("code", {}, record.request_id), ` · ${daemonName(record.daemon)}`));
 }
 
 export const list = (records, empty) => records.length === 0

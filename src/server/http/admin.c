@@ -261,6 +261,26 @@ static void open_feature(struct sl_writer *w,
     sl_json_flag(w, sl_engine_is_kept(active->engine, name));
 }
 
+/* The message that users see while it is off, if the policy has one. */
+static void add_banner(struct sl_writer *w, const struct sl_template *message,
+                       const struct sl_alloc *alloc)
+{
+    struct sl_buf text;
+
+    sl_buf_init(&text, 65536, alloc);
+    for (unsigned i = 0; i < message->count && !w->err; i++) {
+        const struct sl_template_piece *piece = &message->pieces[i];
+
+        w->err =
+            piece->kind == SL_TEMPLATE_PIECE_LITERAL
+                ? sl_buf_add(&text, piece->literal)
+                : sl_buf_addf(&text, "{%s}", sl_holder_names[piece->holder]);
+    }
+    if (text.len > 0)
+        sl_json_member_str(w, "message", sl_buf_str(&text));
+    sl_buf_done(&text);
+}
+
 static void features(struct sl_http_call *call)
 {
     const struct sl_active_policy *active = call->check.active;
@@ -269,6 +289,8 @@ static void features(struct sl_http_call *call)
     sl_writer_add(&w, SL_STR("{\"features\":["));
     for (unsigned i = 0; i < active->policy->feature_count; i++) {
         open_feature(&w, active, i);
+        add_banner(&w, &active->policy->features[i].message,
+                   call->worker->alloc);
         sl_json_close(&w, '}');
     }
     sl_writer_add(&w, SL_STR("]}"));
@@ -549,7 +571,8 @@ static void metrics(struct sl_http_call *call)
  * (the line of the file, the caret, the hint) belong to the problem above.
  */
 
-#define REPORT_MOST ((size_t)1 << 20)
+#define REPORT_MOST  ((size_t)1 << 20)
+#define MINUTES_MOST 60
 
 static void policy_get(struct sl_http_call *call)
 {
@@ -590,8 +613,9 @@ static struct sl_str next_entry(struct sl_str *rest)
     return entry;
 }
 
+/* `what_if` is an object, or "". */
 static void answer_report(struct sl_http_call *call, bool good,
-                          struct sl_str report)
+                          struct sl_str report, struct sl_str what_if)
 {
     struct sl_writer w = {.out = &call->text};
 
@@ -606,7 +630,12 @@ static void answer_report(struct sl_http_call *call, bool good,
         if (entry.len > 0)
             sl_json_str(&w, entry);
     }
-    sl_writer_add(&w, SL_STR("]}"));
+    sl_writer_add(&w, SL_STR("]"));
+    if (what_if.len > 0) {
+        sl_writer_add(&w, SL_STR(",\"what_if\":"));
+        sl_writer_add(&w, what_if);
+    }
+    sl_writer_add(&w, SL_STR("}"));
     sl_admin_answer_json(call, w.err);
     if (!w.err && !good)
         call->status = 422;
@@ -624,7 +653,7 @@ static void policy_post(struct sl_http_call *call)
         sl_http_audit_send(
             call, sl_http_audit(call, "policy", SL_STR("policy"), SL_STR("")));
     if (!err || err == SLUICE_ECONF)
-        answer_report(call, !err, sl_buf_str(&report));
+        answer_report(call, !err, sl_buf_str(&report), SL_STR(""));
     else if (err == SLUICE_ENOMEM)
         sl_http_no_memory(call);
     else
@@ -634,25 +663,35 @@ static void policy_post(struct sl_http_call *call)
     sl_buf_done(&report);
 }
 
-/* What POST /v1/policy with this body would change. Nothing is activated. */
+/* What POST /v1/policy with this body would change, and with ?minutes=10 what
+ * it would have decided in the last minutes. Nothing is activated. */
 static void policy_check(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
-    struct sl_buf report;
-    int err;
+    struct sl_str text;
+    const struct sl_admin_option option = {"minutes", &text};
+    struct sl_buf report, what_if;
+    uint64_t minutes = 0;
+    int err = SLUICE_EINVAL;
 
+    if (!sl_admin_options(call, &option, 1) ||
+        !sl_admin_number(call, "minutes", text, 1, MINUTES_MOST,
+                         "a number of minutes from 1 to 60", &minutes))
+        return;
     sl_buf_init(&report, REPORT_MOST, call->worker->alloc);
-    err = admin->check_policy
-              ? admin->check_policy(admin->ctx, call->request->body, &report)
-              : SLUICE_EINVAL;
+    sl_buf_init(&what_if, REPORT_MOST, call->worker->alloc);
+    if (admin->check_policy)
+        err = admin->check_policy(admin->ctx, call->request->body,
+                                  (unsigned)minutes, &report, &what_if);
     if (!err || err == SLUICE_ECONF)
-        answer_report(call, !err, sl_buf_str(&report));
+        answer_report(call, !err, sl_buf_str(&report), sl_buf_str(&what_if));
     else if (err == SLUICE_ENOMEM)
         sl_http_no_memory(call);
     else
         sl_http_refuse(call, 500, "CHECK_FAILED",
                        "the policy could not be checked");
     sl_buf_done(&report);
+    sl_buf_done(&what_if);
 }
 
 /* ---- queries such as ?by=denied&n=20, and names in paths ----
@@ -798,31 +837,65 @@ bool sl_admin_number(struct sl_http_call *call, const char *name,
     return true;
 }
 
-/* ---- GET /v1/history ---- */
+/* ---- GET /v1/history, /v1/daemons ---- */
+
+#define DAEMONS_MOST 1000
+
+/* Read ?daemon=all, ?daemon=3, or nothing: this one. */
+static bool read_daemon(struct sl_http_call *call, struct sl_str text, int *ret)
+{
+    uint64_t id = 0;
+
+    *ret = SL_DAEMON_SELF;
+    if (sl_str_eq(text, SL_STR("all"))) {
+        *ret = SL_DAEMON_ALL;
+        return true;
+    }
+    if (!sl_admin_number(call, "daemon", text, 0, DAEMONS_MOST,
+                         "\"all\", or the id of a daemon of /v1/daemons", &id))
+        return false;
+    if (text.len > 0)
+        *ret = (int)id;
+    return true;
+}
 
 static void history(struct sl_http_call *call)
 {
     static const char *const steps[] = {"10s", "1m"};
     const struct sl_admin *admin = sl_admin_of(call);
     unsigned step = SL_HISTORY_10S;
-    struct sl_str step_text, since_text;
+    struct sl_str step_text, since_text, daemon_text;
     const struct sl_admin_option options[] = {
-        {"step",  &step_text },
-        {"since", &since_text},
+        {"step",   &step_text  },
+        {"since",  &since_text },
+        {"daemon", &daemon_text},
     };
+    int daemon_id, err = SLUICE_ENOENT;
     uint64_t since = 0;
 
     if (!sl_admin_options(call, options, SL_LEN(options)) ||
         !sl_admin_word(call, "step", step_text, steps, 2, "10s or 1m", &step) ||
         !sl_admin_number(call, "since", since_text, 0, SL_TIME_END / SL_S,
-                         "seconds since 1970", &since))
+                         "seconds since 1970", &since) ||
+        !read_daemon(call, daemon_text, &daemon_id))
         return;
     if (admin->history)
-        sl_admin_answer_json(call, admin->history(admin->ctx,
-                                                  (enum sl_history_step)step,
-                                                  (int64_t)since, &call->text));
-    else
+        err = admin->history(admin->ctx, daemon_id, (enum sl_history_step)step,
+                             (int64_t)since, &call->text);
+    if (err == SLUICE_ENOENT)
         sl_http_refuse(call, 404, "NOT_FOUND", "this daemon has no history");
+    else
+        sl_admin_answer_json(call, err);
+}
+
+static void daemons(struct sl_http_call *call)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+
+    if (admin->daemons)
+        sl_admin_answer_json(call, admin->daemons(admin->ctx, &call->text));
+    else
+        sl_http_refuse(call, 404, "NOT_FOUND", "this daemon knows no others");
 }
 
 /* ---- the table ---- */
@@ -840,6 +913,7 @@ const struct sl_http_path sl_admin_paths[] = {
     {"POST",   "/v1/session",      sl_session_post,    SL_ACCESS_PUBLIC, 0   },
     {"DELETE", "/v1/session",      sl_session_delete,  SL_ACCESS_PUBLIC, 0   },
     {"GET",    "/v1/history",      history,            SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/daemons",      daemons,            SL_ACCESS_ADMIN,  0   },
     {"GET",    "/v1/limits",       sl_limit_list,      SL_ACCESS_ADMIN,  0   },
     {"GET",    "/rlconfig",        rlconfig,           SL_ACCESS_ADMIN,  0   },
     {"GET",    "/v1/policy",       policy_get,         SL_ACCESS_ADMIN,  0   },

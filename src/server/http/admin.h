@@ -10,6 +10,9 @@ struct sl_audit_note;
 struct sl_denial_query;
 struct sl_registry;
 
+#define SL_DAEMON_ALL  (-1)
+#define SL_DAEMON_SELF (-2)
+
 struct sl_admin {
     void *ctx;
     struct sl_events *events;     /* NULL: no events are published */
@@ -27,12 +30,20 @@ struct sl_admin {
      * the previous policy stays active. */
     int (*reload)(void *ctx, struct sl_str text, struct sl_buf *report);
 
-    /* As reload() of `text`, without activating it. NULL: not here. */
-    int (*check_policy)(void *ctx, struct sl_str text, struct sl_buf *report);
+    /* As reload() of `text`, without activating it. With `minutes`, what it
+     * would have decided in the last minutes is appended to `what_if`, see
+     * what_if.h. NULL: not here. */
+    int (*check_policy)(void *ctx, struct sl_str text, unsigned minutes,
+                        struct sl_buf *report, struct sl_buf *what_if);
 
-    /* Append the history, see history.h; NULL: not here. */
-    int (*history)(void *ctx, enum sl_history_step step, int64_t since,
-                   struct sl_buf *out);
+    /* Append the history, see history.h: of the daemon with this id, of this
+     * one (SL_DAEMON_SELF), or of all that share its store or database
+     * (SL_DAEMON_ALL). SLUICE_ENOENT. NULL: not here. */
+    int (*history)(void *ctx, int daemon_id, enum sl_history_step step,
+                   int64_t since, struct sl_buf *out);
+
+    /* Append the daemons that share a store or a database. NULL: not here. */
+    int (*daemons)(void *ctx, struct sl_buf *out);
 
     /* Append the text of the active policy without secrets, and its name. */
     int (*policy)(void *ctx, struct sl_buf *out);

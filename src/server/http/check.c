@@ -427,9 +427,11 @@ bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
 
     if (check->in_turn)
         took = 0; /* waiting is counted by another metric */
-    if (!err && check->spend && worker->stats)
+    if (!err && check->spend && worker->stats) {
         sl_metrics_decision(worker->stats, &check->decision,
                             worker->server->name, took > 0 ? took : 0);
+        sl_metrics_record(worker->stats, check);
+    }
     sl_arena_reset(&call->text_arena);
     if (!err)
         err = sl_render(&check->decision, &call->text_arena, ret);

@@ -202,6 +202,8 @@ static void count(struct sl_resp_call *call, const struct sl_decision *d)
 
     if (!stats)
         return;
+    if (call->check.spend)
+        sl_metrics_record(stats, &call->check);
     if (call->client->suspended) {
         sl_metrics_decision(stats, d, "resp", sl_resp_took(call));
         return;

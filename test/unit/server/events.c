@@ -165,7 +165,7 @@ static void check_gathering(void)
     rig_open(&rig, policy);
     CHECK_EQ(sl_metrics_open(NULL, &stats), 0);
     CHECK_EQ(sl_denial_batch_open(NULL, events, &denials), 0);
-    sl_metrics_watch(stats, NULL, denials, NULL);
+    sl_metrics_watch(stats, NULL, denials, NULL, NULL);
 
     CASE("without a listener nothing is gathered");
     check(GET("/day", USER("ann")), 3);

@@ -123,11 +123,76 @@ static void check_rows(void)
     poll_at(1010);
     CHECK(shows(SL_HISTORY_10S, 0,
                 "\"total\":{\"name\":\"\","
-                "\"allowed\":[128]}"));
+                "\"allowed\":[256]}"));
     for (const char *p = (const char *)out.bytes;
          (p = strstr(p, "{\"name\":\"e")); p++)
         rows++;
     CHECK_EQ(rows, SL_HISTORY_ROWS);
+    end();
+}
+
+static bool add_step(struct sl_history *to, int64_t step)
+{
+    struct sl_buf text;
+    bool added;
+
+    sl_buf_init(&text, 1 << 20, &sl_alloc_libc);
+    CHECK_EQ(sl_history_step_write(history, step, 5000, &text), 0);
+    added = sl_history_step_add(to, step, sl_buf_str(&text));
+    sl_buf_done(&text);
+    return added;
+}
+
+static void check_others(void)
+{
+    struct sl_history *own, *sum = NULL;
+
+    CASE("(4) a history to which steps are added has their sums");
+    begin();
+    CHECK_EQ(sl_history_open(NULL, &sum), 0);
+    CHECK_EQ(sl_history_last(history), 0);
+    poll_at(1000);
+    decide(5, 2);
+    poll_at(1010);
+    decide(1, 0);
+    poll_at(1020);
+    CHECK_EQ(sl_history_last(history), 101);
+    CHECK(sl_history_has(history, 100) && !sl_history_has(history, 102));
+    CHECK(add_step(sum, 101) && add_step(sum, 100) && add_step(sum, 100));
+    own = history;
+    history = sum;
+    CHECK(shows(SL_HISTORY_10S, 0, "\"first\":1000,\"count\":2,"));
+    CHECK(shows(SL_HISTORY_10S, 0, "\"allowed\":[10,1],\"429\":[4,0]"));
+    CHECK(shows(SL_HISTORY_10S, 0,
+                "\"limits\":[{\"name\":\"CL.THROTTLE\","
+                "\"allowed\":[10,1]"));
+
+    CASE("names of any bytes, means, uses, and a minute");
+    CHECK(sl_history_step_add(
+        sum, 106,
+        SL_STR("T,0:3,10:2,11:500;E%E2%82%AC%2C%3b,0:3;Uai%0Atokens,9:7;")));
+    CHECK(sl_history_step_add(sum, 106, SL_STR("T,10:6,11:100;")));
+    CHECK(sl_history_step_add(sum, 108, SL_STR("")));
+    CHECK(shows(SL_HISTORY_10S, 1060,
+                "\"total\":{\"name\":\"\",\"allowed\":[3,0,0],"
+                "\"retries\":[8,0,0],\"retry_ms\":[200,0,0]}"));
+    CHECK(shows(SL_HISTORY_10S, 1060, "\"name\":\"\xe2\x82\xac,;\""));
+    CHECK(shows(SL_HISTORY_10S, 1060,
+                "\"uses\":[{\"limit\":\"tokens\",\"name\":\"ai\","
+                "\"consumed\":[7,0,0]}]"));
+    CHECK(shows(SL_HISTORY_1M, 0, "\"allowed\":[11,3]"));
+
+    CASE("what is no step is not added");
+    CHECK(!sl_history_step_add(sum, 0, SL_STR("T,0:1;")));
+    CHECK(!sl_history_step_add(sum, 109, SL_STR("X,0:1;")));
+    CHECK(!sl_history_step_add(sum, 109, SL_STR("T,0:1")));
+    CHECK(!sl_history_step_add(sum, 109, SL_STR("T,12:1;")));
+    CHECK(!sl_history_step_add(sum, 109, SL_STR("T,0;")));
+    CHECK(!sl_history_step_add(sum, 109, SL_STR("E%0,0:1;")));
+    CHECK(sl_history_step_add(sum, 10000, SL_STR("")));
+    CHECK(!sl_history_step_add(sum, 109, SL_STR("T,0:1;")));
+    history = own;
+    sl_history_close(sum);
     end();
 }
 
@@ -136,5 +201,6 @@ int main(void)
     check_steps();
     check_gaps();
     check_rows();
+    check_others();
     return CHECK_DONE();
 }

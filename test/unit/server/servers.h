@@ -177,7 +177,7 @@ static inline void open_servers(const char *policy, bool holding)
     rig_open_on(&s.rig, policy,
                 servers.holding ? &servers.holding->store : NULL);
     must(sl_top_keys_open(NULL, &secret, 0, &servers.top), "top", NULL);
-    sl_metrics_watch(stats, servers.top, NULL, NULL);
+    sl_metrics_watch(stats, servers.top, NULL, NULL, NULL);
     serve_http(&s, 100);
     s.worker.engine_ctx = &servers.engine_ctx;
     servers.admin_door = (struct sl_server){.protocol = &sl_protocol_http,
