@@ -473,6 +473,7 @@ static void leave_journal(const struct bench *b, const char *path)
                                .cap = UINT64_MAX};
     struct sl_usage_segment *segment = NULL;
     struct sl_usage_journal *journal = open_large(path);
+    uint64_t stream = sl_usage_journal_stream(journal), sequence = 0;
     char id[16];
 
     for (unsigned i = 0; i < LINES; i++) {
@@ -480,7 +481,7 @@ static void leave_journal(const struct bench *b, const char *path)
             (struct sl_str){id, (size_t)snprintf(id, sizeof(id), "org-%u", i)};
         if (segment && sl_usage_segment_add(segment, &u, i, 0))
             continue;
-        segment = sl_usage_segment_open(journal, b->now);
+        segment = sl_usage_segment_open(journal, stream, ++sequence, b->now);
         if (!segment || !sl_usage_segment_add(segment, &u, i, 0))
             die("the journal is full");
     }

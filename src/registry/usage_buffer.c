@@ -256,7 +256,7 @@ static void seal(struct sl_usage_buffer *k, unsigned most)
     while (done < k->open_count && k->sealed_count < most &&
            (batch = new_batch(k))) {
         batch->segment = sl_usage_segment_at(k->journal, k->open[done++]);
-        sl_usage_segment_seal(batch->segment, k->stream, ++k->sequence);
+        sl_usage_segment_seal(batch->segment);
         read_lines(batch);
         fill_job(k, batch);
         TAILQ_INSERT_TAIL(&k->sealed, batch, link);
@@ -551,16 +551,22 @@ static bool add_up(const struct sl_usage_buffer *k,
         struct sl_usage_line *line = line_at(k, k->places[at]);
         const struct sl_usage_amount *a = sl_usage_line_amount(line);
 
-        /* Another cap may be that of another plan. */
         if (!sl_hash128_eq(line->fingerprint, s->fingerprint) ||
             a->start != s->start || a->act != SL_USAGE_ACT_TAKE ||
             a->cap != s->cap || !is_same_day(a->at, s->at) ||
-            line->flags & SL_LINE_RESET || (a->amount < 0) != (s->amount < 0))
+            line->flags & SL_LINE_RESET || (a->amount < 0) != (s->amount < 0) ||
+            !sl_str_eq(plan_of(line), s->plan))
             continue;
         sum(line, s->amount, s->at, s->cap);
         return true; /* changed thresholds apply from the next segment on */
     }
     return false;
+}
+
+static struct sl_usage_segment *open_segment(struct sl_usage_buffer *k,
+                                             sl_ns now)
+{
+    return sl_usage_segment_open(k->journal, k->stream, ++k->sequence, now);
 }
 
 /* Returns an open segment with room for the line, which is added. NULL: there
@@ -581,7 +587,7 @@ static struct sl_usage_line *add_line(struct sl_usage_buffer *k,
     sl_usage_buffer_flush(&k->sink);
     if (k->open_count == k->open_most)
         return NULL;
-    segment = sl_usage_segment_open(k->journal, u->at);
+    segment = open_segment(k, u->at);
     if (!segment)
         return NULL;
     k->open[k->open_count++] = sl_usage_segment_index(k->journal, segment);
@@ -712,7 +718,7 @@ static bool keep(struct sl_usage_buffer *k,
         sl_usage_journal_room(k->journal) <=
             sl_usage_journal_reserve(k->journal))
         return false;
-    segment = sl_usage_segment_open(k->journal, reports[0].at);
+    segment = open_segment(k, reports[0].at);
     if (segment && sl_usage_segment_add_reports(segment, reports, count)) {
         k->open[k->open_count++] = sl_usage_segment_index(k->journal, segment);
         return true;

@@ -19,11 +19,16 @@
 #include "registry/registry_int.h"
 
 #define MAGIC         UINT64_C(0x6a65676173757c73) /* "s|usagej" */
-#define SEGMENT_MAGIC UINT64_C(0x746e656d67657300) /* "\0segment" */
-#define VERSION       1
-#define HEAD          4096 /* bytes before the first segment */
-#define PATH_MOST     4096
-#define PATHS         64 /* of a journal that daemons share */
+#define SEGMENT_MAGIC UINT64_C(0x746e656d67657301) /* "\1segment" */
+#define VERSION       2
+
+/* A segment of version 1 had its stream and sequence when it was sealed, and
+ * other checks. */
+#define OLD_SEGMENT_MAGIC UINT64_C(0x746e656d67657300)
+#define OLD_VERSION       1
+#define HEAD              4096 /* bytes before the first segment */
+#define PATH_MOST         4096
+#define PATHS             64 /* of a journal that daemons share */
 
 struct head {
     uint64_t magic;
@@ -76,17 +81,51 @@ _Static_assert((SL_JOURNAL_SEGMENT - 2 * SL_JOURNAL_UNIT) /
 
 /* ---- checks ---- */
 
-static uint64_t check_of(uint64_t key, const void *bytes, size_t len)
+static uint64_t old_check_of(uint64_t key, const void *bytes, size_t len)
 {
-    struct sl_hash_key secret = {key, SEGMENT_MAGIC};
+    struct sl_hash_key secret = {key, OLD_SEGMENT_MAGIC};
 
     return sl_hash64(&secret, (struct sl_str){bytes, len});
 }
 
+/* The halves of the product, folded. */
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Finds damage: pages that were not written, and bytes that changed. It need
+ * not withstand those who know it, so a product for 16 bytes is enough. `len`:
+ * a multiple of 8. */
+static uint64_t check_of(uint64_t key, const void *bytes, size_t len)
+{
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t sum = fold(key ^ SEGMENT_MAGIC, odd ^ len), pair[2] = {0};
+    const char *at = bytes;
+
+    for (; len >= sizeof(pair); len -= sizeof(pair), at += sizeof(pair)) {
+        memcpy(pair, at, sizeof(pair));
+        sum = fold(sum ^ pair[0], odd ^ pair[1]);
+    }
+    if (len == 0)
+        return sum;
+    memcpy(pair, at, sizeof(pair[0]));
+    return fold(sum ^ pair[0], odd);
+}
+
 static uint64_t head_check(const struct head *head)
 {
-    return check_of(MAGIC, head, offsetof(struct head, check));
+    return old_check_of(MAGIC, head, offsetof(struct head, check));
 }
+
+static bool is_old(const struct sl_usage_segment *segment)
+{
+    return segment->magic == OLD_SEGMENT_MAGIC;
+}
+
+typedef uint64_t check_f(uint64_t key, const void *bytes, size_t len);
 
 /* The generation and the place are part of it, so that a line of an earlier use
  * of the segment is not taken for one of this. */
@@ -94,6 +133,7 @@ static uint32_t line_check(const struct sl_usage_segment *segment,
                            const struct sl_usage_line *line)
 {
     const char *tail = (const char *)&line->thresholds;
+    check_f *f = is_old(segment) ? old_check_of : check_of;
     struct sl_usage_line first;
     uint64_t key = segment->generation +
                    (uint64_t)((const char *)line - (const char *)segment);
@@ -101,28 +141,32 @@ static uint32_t line_check(const struct sl_usage_segment *segment,
     memcpy(&first, line, SL_JOURNAL_UNIT);
     first.check = 0;
     atomic_init(&first.which, 0);
-    key = check_of(key, &first, SL_JOURNAL_UNIT);
-    key = check_of(key, tail,
-                   (size_t)line->size * SL_JOURNAL_UNIT -
-                       offsetof(struct sl_usage_line, thresholds));
+    key = f(key, &first, SL_JOURNAL_UNIT);
+    key = f(key, tail,
+            (size_t)line->size * SL_JOURNAL_UNIT -
+                offsetof(struct sl_usage_line, thresholds));
     return (uint32_t)(key ^ key >> 32);
 }
 
 static uint64_t open_check(const struct sl_usage_segment *segment)
 {
-    const uint64_t words[] = {segment->magic, atomic_load(&segment->order)};
+    const uint64_t words[] = {segment->magic, atomic_load(&segment->order),
+                              segment->stream, segment->sequence};
 
-    return check_of(segment->generation, words, sizeof(words));
+    return is_old(segment)
+               ? old_check_of(segment->generation, words, 2 * sizeof(words[0]))
+               : check_of(segment->generation, words, sizeof(words));
 }
 
 static uint64_t sealed_check(const struct sl_usage_segment *segment)
 {
+    check_f *f = is_old(segment) ? old_check_of : check_of;
     const uint64_t words[] = {
         segment->check_open, segment->stream, segment->sequence,
-        check_of(segment->generation, segment + 1,
-                 atomic_load(&segment->used) - sizeof(*segment))};
+        f(segment->generation, segment + 1,
+          atomic_load(&segment->used) - sizeof(*segment))};
 
-    return check_of(segment->generation, words, sizeof(words));
+    return f(segment->generation, words, sizeof(words));
 }
 
 /* ---- lines ---- */
@@ -305,7 +349,8 @@ static void give_free(struct sl_usage_journal *j, unsigned index)
 }
 
 struct sl_usage_segment *sl_usage_segment_open(struct sl_usage_journal *j,
-                                               sl_ns now)
+                                               uint64_t stream,
+                                               uint64_t sequence, sl_ns now)
 {
     struct sl_usage_segment *segment;
     unsigned index;
@@ -314,6 +359,8 @@ struct sl_usage_segment *sl_usage_segment_open(struct sl_usage_journal *j,
         return NULL;
     segment = sl_usage_segment_at(j, index);
     segment->magic = SEGMENT_MAGIC;
+    segment->stream = stream;
+    segment->sequence = sequence;
     segment->generation = atomic_fetch_add(&j->generation, 1);
     atomic_store_explicit(&segment->order, atomic_fetch_add(&j->order, 1),
                           memory_order_relaxed);
@@ -326,11 +373,8 @@ struct sl_usage_segment *sl_usage_segment_open(struct sl_usage_journal *j,
     return segment;
 }
 
-void sl_usage_segment_seal(struct sl_usage_segment *segment, uint64_t stream,
-                           uint64_t sequence)
+void sl_usage_segment_seal(struct sl_usage_segment *segment)
 {
-    segment->stream = stream;
-    segment->sequence = sequence;
     segment->check_sealed = sealed_check(segment);
     atomic_store_explicit(&segment->state, SL_SEGMENT_SEALED,
                           memory_order_release);
@@ -379,7 +423,8 @@ static bool is_line(const struct sl_usage_segment *segment, uint32_t at,
 static bool is_head(const struct sl_usage_segment *segment, uint32_t state,
                     uint32_t used)
 {
-    return segment->magic == SEGMENT_MAGIC && state <= SL_SEGMENT_SEALED &&
+    return (segment->magic == SEGMENT_MAGIC || is_old(segment)) &&
+           state <= SL_SEGMENT_SEALED &&
            segment->check_open == open_check(segment) &&
            used >= sizeof(*segment) && used <= SL_JOURNAL_SEGMENT &&
            used % SL_JOURNAL_UNIT == 0 &&
@@ -409,21 +454,17 @@ unsigned sl_usage_segment_check(const struct sl_usage_segment *segment,
 
 /* ---- an earlier process ---- */
 
-/* Sealed segments by stream and sequence, then open ones by age. */
+/* By age: the segments of a stream are opened in the order of their sequences.
+ * After a power failure a segment may be open again that is older than a sealed
+ * one. */
 static int compare(const void *a, const void *b)
 {
     const struct sl_usage_segment *x = *(struct sl_usage_segment *const *)a;
     const struct sl_usage_segment *y = *(struct sl_usage_segment *const *)b;
-    bool x_open = atomic_load(&x->state) == SL_SEGMENT_OPEN;
-    bool y_open = atomic_load(&y->state) == SL_SEGMENT_OPEN;
 
-    if (x_open != y_open)
-        return x_open ? 1 : -1;
-    if (x_open)
+    if (x->order != y->order)
         return x->order < y->order ? -1 : 1;
-    if (x->stream != y->stream)
-        return x->stream < y->stream ? -1 : 1;
-    return x->sequence < y->sequence ? -1 : 1;
+    return (x->sequence > y->sequence) - (x->sequence < y->sequence);
 }
 
 static void count_segment(const struct sl_usage_segment *segment,
@@ -460,7 +501,8 @@ static bool keep_aside(const struct sl_usage_journal *j)
     return fd >= 0 && done == j->size;
 }
 
-/* A segment that was open belongs to no stream yet: it is sealed now. */
+/* Seals the segments that were open. One of version 1 belongs to no stream yet.
+ */
 static void seal_recovered(struct sl_usage_journal *j)
 {
     uint64_t sequence = 0, lines, units;
@@ -470,8 +512,13 @@ static void seal_recovered(struct sl_usage_journal *j)
     for (unsigned i = 0; i < j->recovered_count; i++) {
         struct sl_usage_segment *segment = j->recovered[i];
 
-        if (atomic_load(&segment->state) == SL_SEGMENT_OPEN)
-            sl_usage_segment_seal(segment, j->first_stream, ++sequence);
+        if (atomic_load(&segment->state) == SL_SEGMENT_OPEN) {
+            if (is_old(segment)) {
+                segment->stream = j->first_stream;
+                segment->sequence = ++sequence;
+            }
+            sl_usage_segment_seal(segment);
+        }
         count_segment(segment, &lines, &units);
         atomic_fetch_add(&j->lines, lines);
         atomic_fetch_add(&j->units, units);
@@ -663,7 +710,8 @@ static int read_head(struct sl_usage_journal *j, uint64_t *ret_size,
     if (head.check != head_check(&head) || head.size < SL_JOURNAL_LEAST ||
         head.size > SL_JOURNAL_MOST || (uint64_t)st.st_size < head.size)
         return begin_again(j, diag);
-    if (head.version != VERSION || head.segment != SL_JOURNAL_SEGMENT)
+    if ((head.version != VERSION && head.version != OLD_VERSION) ||
+        head.segment != SL_JOURNAL_SEGMENT)
         return refuse(j, SLUICE_ESYS,
                       "it was written by another version of sluiced", diag);
     *ret_size = head.size;
@@ -726,10 +774,8 @@ static int open_file(struct sl_usage_journal *j, uint64_t size, bool shared,
         unlink(j->path);
     if (!j->base)
         return err;
-    if (had)
-        return resize(j, size, *node, diag);
-    write_head(j, *node);
-    return 0;
+    write_head(j, *node); /* perhaps it was of an older version */
+    return had ? resize(j, size, *node, diag) : 0;
 }
 
 /* ---- syncing ---- */

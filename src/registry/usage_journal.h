@@ -9,14 +9,16 @@
  * the segments that it has taken. The lines of a segment are recorded in one
  * transaction, after which the segment is free.
  *
- *     FREE --> OPEN: lines are added and summed --> SEALED: (stream, sequence),
- *      ^                                            constant, may be recorded
- *      +--------------------------------------------+
+ *     FREE --> OPEN: (stream, sequence), lines --> SEALED: constant, may be
+ *      ^             are added and summed          recorded
+ *      +-------------------------------------------+
  *
  * The database has the last sequence of each stream of a journal, written in
  * the transaction of the amounts, so that a segment is recorded once, however
- * often it is sent. Each opening has new streams: a sequence that a power
- * failure took back is not used again.
+ * often it is sent. A segment has its sequence from the beginning: if a power
+ * failure takes back that it was sealed, recorded and freed, it is known to be
+ * recorded. Each opening has new streams: a sequence that a power failure took
+ * back is not used again.
  *
  * On disk. A killed process loses nothing. A power failure loses what the
  * kernel had not written: the file is synced every SL_JOURNAL_SYNC while
@@ -86,8 +88,8 @@ struct sl_usage_segment {
     _Atomic sl_ns since;    /* time of the first line */
     _Atomic uint32_t state;
     _Atomic uint32_t used;     /* bytes, with this head */
-    uint64_t check_open;       /* of the fields above but `since` and `used` */
-    uint64_t stream, sequence; /* SEALED */
+    uint64_t check_open;       /* of magic, order, stream and sequence */
+    uint64_t stream, sequence; /* by which the database knows it */
     uint64_t check_sealed;     /* SEALED: of the segment */
     uint64_t spare[7];
 };
@@ -146,9 +148,11 @@ void sl_usage_journal_drop_recovered(struct sl_usage_journal *journal,
 
 /* ---- segments: by the thread that owns them ---- */
 
-/* Returns an empty open segment, or NULL: the journal is full. */
+/* Returns an empty open segment, or NULL: the journal is full. The segments of
+ * a stream are opened, sealed and recorded in the order of their sequences. */
 struct sl_usage_segment *sl_usage_segment_open(struct sl_usage_journal *journal,
-                                               sl_ns now);
+                                               uint64_t stream,
+                                               uint64_t sequence, sl_ns now);
 
 /* Adds a line. Returns NULL without room. */
 struct sl_usage_line *sl_usage_segment_add(struct sl_usage_segment *segment,
@@ -161,8 +165,7 @@ sl_usage_segment_add_reports(struct sl_usage_segment *segment,
                              const struct sl_usage_entry *reports,
                              unsigned count);
 
-void sl_usage_segment_seal(struct sl_usage_segment *segment, uint64_t stream,
-                           uint64_t sequence);
+void sl_usage_segment_seal(struct sl_usage_segment *segment);
 void sl_usage_segment_free(struct sl_usage_journal *journal,
                            struct sl_usage_segment *segment);
 

@@ -27,6 +27,7 @@ int main(int argc, char **argv)
         .limit = SL_STR("minutes"), .scope = SL_STR("org"), .cap = 10};
     struct sl_diag diag = {0};
     time_t now = (time_t)(sl_clock_wall() / SL_S);
+    uint64_t stream, sequence = 0;
     char id[24];
 
     if (argc != 4)
@@ -36,6 +37,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", diag.sentence);
         return 1;
     }
+    stream = sl_usage_journal_stream(journal);
     u.amount = strtoll(argv[3], NULL, 10);
     u.start = month_start(now);
     u.at = now * SL_S;
@@ -44,7 +46,7 @@ int main(int argc, char **argv)
             (struct sl_str){id, (size_t)snprintf(id, sizeof(id), "org-%ld", i)};
         if (segment && sl_usage_segment_add(segment, &u, (uint64_t)i, 0))
             continue;
-        segment = sl_usage_segment_open(journal, u.at);
+        segment = sl_usage_segment_open(journal, stream, ++sequence, u.at);
         if (!segment || !sl_usage_segment_add(segment, &u, (uint64_t)i, 0))
             return 1;
     }

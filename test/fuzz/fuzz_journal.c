@@ -28,7 +28,7 @@ static void make(void)
     static char id[SL_USAGE_ID];
 
     MUST(sl_usage_journal_open(&options, &journal, NULL) == 0);
-    segment = sl_usage_segment_open(journal, 0);
+    segment = sl_usage_segment_open(journal, 1, 2, 0);
     memset(id, 'x', sizeof(id));
     for (size_t i = 0; i < LINES; i++) {
         struct sl_usage_entry u = {
@@ -44,7 +44,7 @@ static void make(void)
         MUST(sl_usage_segment_add(segment, &u, i, i % 2));
     }
     memcpy(&good[0], segment, sizeof(good[0]));
-    sl_usage_segment_seal(segment, 1, 2);
+    sl_usage_segment_seal(segment);
     memcpy(&good[1], segment, sizeof(good[1]));
     sl_usage_journal_close(journal);
 }

@@ -166,8 +166,8 @@ static void leave_line(const char *path)
     struct sl_diag diag = {0};
 
     CHECK_EQ(sl_usage_journal_open(&options, &journal, &diag), 0);
-    CHECK(
-        sl_usage_segment_add(sl_usage_segment_open(journal, DAY_0), &u, 1, 0));
+    CHECK(sl_usage_segment_add(sl_usage_segment_open(journal, 1, 1, DAY_0), &u,
+                               1, 0));
     sl_usage_journal_close(journal);
     CHECK_EQ(sl_usage_journal_open(&options, &journal, &diag), 0);
 }

@@ -51,10 +51,17 @@ static int64_t recovered(struct sl_usage_journal *journal, unsigned *lines)
     return units;
 }
 
+static struct sl_usage_segment *open_segment(struct sl_usage_journal *journal)
+{
+    static uint64_t sequence;
+
+    return sl_usage_segment_open(journal, 1, ++sequence, DAY_0);
+}
+
 static void test_kept(void)
 {
     struct sl_usage_journal *journal = open_file(SMALL);
-    struct sl_usage_segment *segment = sl_usage_segment_open(journal, DAY_0);
+    struct sl_usage_segment *segment = open_segment(journal);
     struct sl_usage_entry u = report("acme", 3, "key"), back;
     struct sl_usage_line *line;
     struct sl_usage_journal_counts counts;
@@ -78,7 +85,7 @@ static void test_kept(void)
     sl_usage_line_change(line)->amount = 1000;
     CHECK_EQ(sl_usage_line_amount(line)->amount, 3);
     CASE("what was written is there after the process has ended");
-    CHECK(add(sl_usage_segment_open(journal, DAY_0), "other", 4));
+    CHECK(add(open_segment(journal), "other", 4));
     sl_usage_journal_close(journal);
     journal = open_file(SMALL);
     CHECK(!sl_usage_journal_notice(journal)[0]);
@@ -97,6 +104,7 @@ static void test_kept(void)
     sl_usage_journal_close(journal);
 }
 
+/* A power failure may take back that a segment was sealed. */
 static void test_order(void)
 {
     struct sl_usage_journal *journal = open_file(SMALL);
@@ -105,14 +113,14 @@ static void test_order(void)
     struct sl_str node = sl_usage_journal_node(journal);
     char name[SL_JOURNAL_NODE];
 
-    CASE("sealed segments come first, by sequence");
+    CASE("segments keep their sequences, and are recorded in their order");
     snprintf(name, sizeof(name), "%.*s", SL_STR_ARG(node));
-    for (int i = 0; i < 3; i++) {
-        segments[i] = sl_usage_segment_open(journal, DAY_0);
+    for (unsigned i = 0; i < 3; i++) {
+        segments[i] = sl_usage_segment_open(journal, stream, 7 + i, DAY_0);
         CHECK(add(segments[i], "acme", 1 + i));
     }
-    sl_usage_segment_seal(segments[2], stream, 7);
-    sl_usage_segment_seal(segments[1], stream, 8);
+    sl_usage_segment_seal(segments[2]);
+    sl_usage_segment_seal(segments[1]);
     epoch = sl_usage_journal_streams(journal);
     sl_usage_journal_close(journal);
     journal = open_file(SMALL);
@@ -122,14 +130,108 @@ static void test_order(void)
         found = sl_usage_journal_recovered(journal, i);
         CHECK_EQ(
             sl_usage_line_amount(sl_usage_segment_next(found, NULL))->amount,
-            3 - i);
-        CHECK_EQ(found->sequence, i < 2 ? 7 + i : 1);
-        CHECK(found->stream ==
-              (i < 2 ? stream : sl_usage_journal_streams(journal)));
+            1 + i);
+        CHECK_EQ(found->sequence, 7 + i);
+        CHECK(found->stream == stream);
         sl_usage_journal_drop_recovered(journal, i);
     }
     CHECK(!sl_usage_journal_recovered(journal, 3));
     sl_usage_journal_close(journal);
+}
+
+/* ---- version 1 ---- */
+
+#define OLD_MAGIC  UINT64_C(0x746e656d67657300)
+#define HEAD_MAGIC UINT64_C(0x6a65676173757c73)
+
+static uint64_t old_check(uint64_t key, const void *bytes, size_t len)
+{
+    struct sl_hash_key secret = {key, OLD_MAGIC};
+
+    return sl_hash64(&secret, (struct sl_str){bytes, len});
+}
+
+static void make_old_line(const struct sl_usage_segment *segment,
+                          struct sl_usage_line *line)
+{
+    struct sl_usage_line first;
+    uint64_t key =
+        segment->generation + (uint64_t)((char *)line - (const char *)segment);
+
+    memcpy(&first, line, 64);
+    first.check = 0;
+    atomic_init(&first.which, 0);
+    key = old_check(key, &first, 64);
+    key = old_check(key, &line->thresholds,
+                    (size_t)line->size * 64 -
+                        offsetof(struct sl_usage_line, thresholds));
+    line->check = (uint32_t)(key ^ key >> 32);
+}
+
+/* As version 1 wrote it: without a stream while it is open. */
+static void make_old(struct sl_usage_segment *segment, bool sealed)
+{
+    struct sl_usage_line *line = NULL;
+    uint64_t words[4];
+
+    segment->magic = OLD_MAGIC;
+    while ((line = sl_usage_segment_next(segment, line)))
+        make_old_line(segment, line);
+    words[0] = segment->magic;
+    words[1] = segment->order;
+    segment->check_open = old_check(segment->generation, words, 16);
+    if (!sealed) {
+        segment->stream = segment->sequence = 99;
+        return;
+    }
+    words[0] = segment->check_open;
+    words[1] = segment->stream;
+    words[2] = segment->sequence;
+    words[3] = old_check(segment->generation, segment + 1,
+                         segment->used - sizeof(*segment));
+    segment->check_sealed = old_check(segment->generation, words, 32);
+    segment->state = SL_SEGMENT_SEALED;
+}
+
+static void make_old_head(void)
+{
+    int fd = open(file, O_RDWR);
+    uint64_t head[5];
+
+    CHECK_EQ(pread(fd, head, sizeof(head), 0), sizeof(head));
+    head[1] = head[1] >> 32 << 32 | 1;
+    head[4] = old_check(HEAD_MAGIC, head, 32);
+    CHECK_EQ(pwrite(fd, head, sizeof(head), 0), sizeof(head));
+    close(fd);
+}
+
+static void test_version(void)
+{
+    struct sl_usage_journal *journal = open_file(SMALL);
+    struct sl_usage_segment *sealed, *left;
+
+    CASE("a journal of version 1 is read");
+    sealed = sl_usage_segment_open(journal, 5, 6, DAY_0);
+    left = sl_usage_segment_open(journal, 5, 7, DAY_0);
+    CHECK(add(sealed, "acme", 3) && add(sealed, "other", 4));
+    CHECK(add(left, "acme", 10));
+    make_old(sealed, true);
+    make_old(left, false);
+    sl_usage_journal_close(journal);
+    make_old_head();
+    for (int i = 0; i < 2; i++) { /* it is read again after a kill */
+        unsigned lines = 0;
+
+        journal = open_file(SMALL);
+        CHECK_STR(sl_usage_journal_notice(journal), "");
+        sealed = sl_usage_journal_recovered(journal, 0);
+        left = sl_usage_journal_recovered(journal, 1);
+        CHECK(sealed && sealed->stream == 5 && sealed->sequence == 6);
+        CHECK(left && left->sequence == 1 && left->stream != 99);
+        if (i == 1)
+            CHECK_EQ(recovered(journal, &lines), 17);
+        sl_usage_journal_close(journal);
+    }
 }
 
 static void flip(off_t at)
@@ -148,7 +250,7 @@ static void flip(off_t at)
 static int64_t damage(size_t at, bool sealed, unsigned *lines, bool *noticed)
 {
     struct sl_usage_journal *journal = open_file(SMALL);
-    struct sl_usage_segment *segment = sl_usage_segment_open(journal, DAY_0);
+    struct sl_usage_segment *segment = open_segment(journal);
     struct sl_usage_line *line;
     off_t where;
     int64_t units;
@@ -157,7 +259,7 @@ static int64_t damage(size_t at, bool sealed, unsigned *lines, bool *noticed)
     line = add(segment, "second", 20);
     CHECK(add(segment, "third", 300));
     if (sealed)
-        sl_usage_segment_seal(segment, 1, 1);
+        sl_usage_segment_seal(segment);
     where =
         4096 +
         (off_t)(sl_usage_segment_index(journal, segment) * SL_JOURNAL_SEGMENT) +
@@ -216,7 +318,7 @@ static void test_head(void)
     CHECK_EQ(sl_usage_journal_open(&options, &other, &diag), SLUICE_ESYS);
     CHECK(strstr(diag.sentence, "another sluiced uses it"));
     CASE("a journal with lines keeps its size");
-    CHECK(add(sl_usage_segment_open(journal, DAY_0), "acme", 1));
+    CHECK(add(open_segment(journal), "acme", 1));
     sl_usage_journal_close(journal);
     journal = open_file(2 * SMALL);
     CHECK_EQ(sl_usage_journal_segments(journal), 7);
@@ -260,7 +362,7 @@ static void test_room(void)
     unsigned count = 0, lines = 0;
 
     CASE("a segment ends, and so does the journal");
-    while ((segments[count] = sl_usage_segment_open(journal, DAY_0)))
+    while ((segments[count] = open_segment(journal)))
         count++;
     CHECK_EQ(count, 7);
     CHECK_EQ(sl_usage_journal_room(journal), 0);
@@ -270,8 +372,8 @@ static void test_room(void)
     CASE("a recorded segment makes room");
     sl_usage_segment_free(journal, segments[3]);
     CHECK_EQ(sl_usage_journal_room(journal), 1);
-    CHECK(sl_usage_segment_open(journal, DAY_0) == segments[3]);
-    CHECK(!sl_usage_segment_open(journal, DAY_0));
+    CHECK(open_segment(journal) == segments[3]);
+    CHECK(!open_segment(journal));
     CHECK_EQ(sl_usage_journal_flush(journal), 0);
     sl_usage_journal_close(journal);
     unlink(file);
@@ -280,7 +382,7 @@ static void test_room(void)
 static void test_reports(void)
 {
     struct sl_usage_journal *journal = open_file(SMALL);
-    struct sl_usage_segment *segment = sl_usage_segment_open(journal, DAY_0);
+    struct sl_usage_segment *segment = open_segment(journal);
     struct sl_usage_entry list[SL_JOURNAL_LINES + 1];
     uint32_t before;
 
@@ -409,6 +511,7 @@ int main(void)
     snprintf(file, sizeof(file), "%s/usage", w.folder);
     test_kept();
     test_order();
+    test_version();
     test_damage();
     test_head();
     test_room();

@@ -33,28 +33,35 @@ static struct sl_usage_journal *open_file(void)
     return open_at(file);
 }
 
-/* Leaves two segments of lines of the subjects "NAME0", "NAME1" and so on: 3
- * units each. */
+/* Adds lines of the subjects "NAME0", "NAME1" and so on, each `step`th: 3 units
+ * each. */
+static void add_lines(struct sl_usage_segment *segment, const char *name,
+                      int first, int step)
+{
+    char id[24], key[24];
+
+    for (int i = first; i < line_count; i += step) {
+        bool is_report = i % report_each == report_each - 1;
+        struct sl_usage_entry u;
+
+        snprintf(id, sizeof(id), "%s%d", name, i);
+        snprintf(key, sizeof(key), "key%d", i);
+        u = report(id, 3, is_report ? key : "");
+        CHECK(sl_usage_segment_add(segment, &u, (uint64_t)i,
+                                   is_report ? SL_LINE_REPORT : 0));
+    }
+}
+
+/* Leaves two segments of such lines. */
 static void leave(const char *name)
 {
     struct sl_usage_journal *journal = open_file();
-    char id[24], key[24];
+    uint64_t stream = sl_usage_journal_stream(journal);
 
-    for (int s = 0; s < 2; s++) {
-        struct sl_usage_segment *segment =
-            sl_usage_segment_open(journal, DAY_0);
-
-        for (int i = s; i < line_count; i += 2) {
-            struct sl_usage_entry u;
-
-            snprintf(id, sizeof(id), "%s%d", name, i);
-            snprintf(key, sizeof(key), "key%d", i);
-            u = report(id, 3, i % report_each == report_each - 1 ? key : "");
-            CHECK(sl_usage_segment_add(
-                segment, &u, (uint64_t)i,
-                i % report_each == report_each - 1 ? SL_LINE_REPORT : 0));
-        }
-    }
+    for (int s = 0; s < 2; s++)
+        add_lines(
+            sl_usage_segment_open(journal, stream, 1 + (uint64_t)s, DAY_0),
+            name, s, 2);
     sl_usage_journal_close(journal);
 }
 
@@ -189,24 +196,58 @@ static void run(const char *from, const char *to)
     CHECK_EQ(system(command), 0);
 }
 
-/* As after a power failure: a segment was freed in the memory of the kernel,
- * and not on disk. */
-static void test_taken_back(struct world *w)
+/* Records a sealed segment, as a buffer does. */
+static void record(struct world *w, struct sl_usage_journal *journal,
+                   struct sl_usage_segment *segment)
 {
-    struct sl_usage_journal *journal;
+    struct sl_usage_entry list[SL_JOURNAL_LINES];
+    struct sl_usage_line *line = NULL;
+    struct sl_job job;
 
-    CASE("segments that are in the file again are not recorded again");
-    leave("back");
-    journal = open_file(); /* it seals them */
-    run(file, copy);
-    start_well(w, journal);
-    check_lines(w, "back");
+    sl_job_init(&job, SL_JOB_USAGE, &sl_alloc_libc);
+    while ((line = sl_usage_segment_next(segment, line)))
+        sl_usage_line_read(line, &list[job.change_count++]);
+    job.usage = list;
+    job.journal = sl_usage_journal_node(journal);
+    job.stream = segment->stream;
+    job.sequence = segment->sequence;
+    ask(w, &job);
+    CHECK(job.err == 0 && job.result == SL_JOB_DONE);
+    sl_job_clear(&job);
+    sl_usage_segment_free(journal, segment);
+}
+
+/* As after a power failure: a segment was sealed, recorded and freed in the
+ * memory of the kernel. On disk it is sealed, or still open. */
+static void take_back(struct world *w, const char *name, bool open)
+{
+    struct sl_usage_journal *journal = open_file();
+    struct sl_usage_segment *segment = sl_usage_segment_open(
+        journal, sl_usage_journal_stream(journal), 1, DAY_0);
+
+    CHECK_EQ(start(w, journal, NULL), 0);
+    add_lines(segment, name, 0, 1);
+    if (open)
+        run(file, copy);
+    sl_usage_segment_seal(segment);
+    if (!open)
+        run(file, copy);
+    record(w, journal, segment);
+    check_lines(w, name);
     stop(w, journal);
     run(copy, file);
     journal = open_file();
     start_well(w, journal);
-    check_lines(w, "back");
+    check_lines(w, name);
     stop(w, journal);
+}
+
+static void test_taken_back(struct world *w)
+{
+    CASE("segments that are in the file again are not recorded again");
+    take_back(w, "back", false);
+    CASE("nor are segments that are open again");
+    take_back(w, "again", true);
 }
 
 #ifdef ON_POSTGRES
