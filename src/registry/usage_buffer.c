@@ -537,6 +537,15 @@ static void go_on(struct sl_usage_line *line, const struct sl_usage_entry *u)
     sl_usage_line_show(line);
 }
 
+static struct sl_str plan_of(const struct sl_usage_line *line)
+{
+    const char *at = line->texts;
+
+    for (int i = 0; i < SL_LINE_PLAN; i++)
+        at += line->lengths[i];
+    return (struct sl_str){at, line->lengths[SL_LINE_PLAN]};
+}
+
 /* The fast path: the key has a line. Fingerprints of two keys never collide, so
  * no text is compared. */
 static bool add_up(const struct sl_usage_buffer *k,

@@ -73,6 +73,8 @@ struct sl_usage_line {
     char texts[]; /* in the order of `lengths` */
 };
 
+#define SL_LINE_PLAN 6 /* of the texts */
+
 enum sl_usage_line_flag {
     SL_LINE_RESET = 1,
     SL_LINE_REPORT = 2, /* a report: the limit is charged once it is recorded */

@@ -128,6 +128,22 @@ static void decide_each(struct memory *m, struct sl_part *parts, unsigned count,
     }
 }
 
+/* Fingerprints of limits whose usage is recorded: it is added up by them. */
+static void set_fingerprints(const struct memory *m, struct sl_part *parts,
+                             unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct sl_part *part = &parts[i];
+
+        if (!sl_is_durable(part->binding->strictest.kind) ||
+            (part->fingerprint.lo | part->fingerprint.hi) != 0)
+            continue;
+        part->fingerprint = sl_table_fingerprint(part->binding, part->key);
+        if (count > 1) /* the table does it for the others */
+            sl_table_prefetch(&m->table, part->fingerprint);
+    }
+}
+
 static bool is_held(const struct sl_take *take)
 {
     return take->op == SL_TAKE_OP_TAKE && !sl_hold_id_is_none(take->hold);
@@ -141,6 +157,7 @@ static void take(struct sl_store *store, struct sl_take *take)
     for (unsigned i = 0; i < count; i++)
         take->parts[i].op =
             take->op == SL_TAKE_OP_EACH ? SL_TAKE_OP_TAKE : take->op;
+    set_fingerprints(m, take->parts, count);
     take->err = 0;
     take->allowed = true;
     if (take->op == SL_TAKE_OP_EACH)

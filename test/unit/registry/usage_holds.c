@@ -389,7 +389,7 @@ static void test_no_memory(struct world *w)
 /* ---- prints ---- */
 
 static void spend(struct sl_usage_sink *meter, struct sl_str id,
-                  uint64_t fingerprint, int64_t amount)
+                  uint64_t fingerprint, struct sl_str plan, int64_t amount)
 {
     struct sl_usage_delta spent = {
         .act = SL_USAGE_ACT_TAKE,
@@ -400,6 +400,7 @@ static void spend(struct sl_usage_sink *meter, struct sl_str id,
         .value_count = 1,
         .start = DAY_0,
         .at = END_AT,
+        .plan = plan,
         .amount = amount,
         .cap = 1000
     };
@@ -419,17 +420,24 @@ static void test_prints(struct world *w)
         sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
     meter = sl_usage_buffer_sink(buffer);
     for (int i = 0; i < 3; i++) {
-        spend(meter, S("first"), 5, 10);
-        spend(meter, S("second"), 5 + (1 << 20), 100);
+        spend(meter, S("first"), 5, S(""), 10);
+        spend(meter, S("second"), 5 + (1 << 20), S(""), 100);
     }
-    spend(meter, S("first"), 5, -4);
-    spend(meter, S("first"), 0, 1);
+    spend(meter, S("first"), 5, S(""), -4);
+    spend(meter, S("first"), 0, S(""), 1);
     sl_usage_buffer_flush(meter);
     CHECK_EQ(sum(w, "first", SL_ROW_COUNTER), 27);
     CHECK_EQ(sum(w, "second", SL_ROW_COUNTER), 300);
     CHECK_EQ(sl_usage_buffer_counts(buffer)->spent, 8);
     CHECK_EQ(sl_usage_buffer_counts(buffer)->written, 3);
     CHECK_EQ(sl_usage_buffer_counts(buffer)->lost, 0);
+    CASE("nor is what another plan with the same cap has used");
+    spend(meter, S("third"), 9, S("one"), 1);
+    spend(meter, S("third"), 9, S("two"), 2);
+    spend(meter, S("third"), 9, S("one"), 4);
+    sl_usage_buffer_flush(meter);
+    CHECK_EQ(sum(w, "third", SL_ROW_COUNTER), 7);
+    CHECK_EQ(sl_usage_buffer_counts(buffer)->written, 5);
     sl_usage_buffer_close(buffer);
 }
 
