@@ -136,6 +136,12 @@ static void add_cost(struct sl_build *b, const struct sl_yaml_node *node,
     cost->rule = rule;
     if (node->kind != SL_NODE_SCALAR || !read_cost(b, node, cost))
         return;
+    if (route->is_descriptor && cost->from != SL_COST_FROM_POLICY) {
+        sl_build_error(b, node,
+                       "A descriptor has neither headers nor a body. Write a "
+                       "number, or let the proxy send `hits_addend`");
+        return;
+    }
     guards->cost_count++;
     warn_of_costs(b, node, route, cost);
 }
