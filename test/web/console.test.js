@@ -208,8 +208,7 @@ test("numbers, people and changes", async (t) => {
         await page.locator("tr", { hasText: "login" }).getByText("the same").waitFor();
         await accessible(page);
         await shot(page, "what-if-1440-light");
-        await page.getByRole("status").filter({ hasText: "assistant is off" })
-            .evaluate((toast) => { toast.textContent = ""; });
+        await page.locator("#toast").evaluate((toast) => { toast.textContent = ""; });
         await shot(page.locator("section", { hasText: "Compared" }), "doc-what-if", false);
         await page.setViewportSize({ width: 360, height: 800 });
         await fits(page);
