@@ -7,10 +7,15 @@ Prints one row per budget: name, ratio, budget, ok or short, detail. CPU is that
 of the worker (and of sluiced, where it is asked) per request, from /proc, in
 rounds that alternate between the candidates; each candidate has its best
 round. Every location answers with empty_gif: `return` would skip limit_req.
+
+Bytes per key are the size of a zone, divided by the keys that it knows. Keys
+may ask once a minute or less, and more and more of them ask, until one in a
+hundred is wrong: a new key that is refused, or an old one that passes again.
 """
 import base64
 import hashlib
 import hmac
+import http.client
 import json
 import os
 import shutil
@@ -21,9 +26,12 @@ import sys
 import tempfile
 import time
 
-KEYS = 500_000
-REQUESTS = 500_000
+CLIENTS = 50
+KEYS = 500_000    # and requests of a round
 ROUNDS = 3
+ZONE_MB = 4    # to count keys in
+STEP = 4_000
+SAMPLE = 400
 TICKS = os.sysconf("SC_CLK_TCK")
 SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -90,6 +98,40 @@ http {
 }
 """
 
+KEYS_POLICY = """\
+sluice: 1
+headers: none
+limits:
+  one: { kind: token-bucket, per: user, rate: 1/hour }
+default: [one]
+"""
+
+KEYS_CONF = """\
+load_module %(module)s;
+%(user)s
+worker_processes 1;
+pid %(dir)s/nginx.pid;
+error_log %(dir)s/error.log crit;
+events { worker_connections 1024; }
+http {
+    access_log off;
+    keepalive_requests 10000000;
+    client_body_temp_path %(dir)s/a; proxy_temp_path %(dir)s/b;
+    fastcgi_temp_path %(dir)s/c; uwsgi_temp_path %(dir)s/d;
+    scgi_temp_path %(dir)s/e;
+    limit_req_zone $arg_k zone=req:%(zone)dm rate=1r/m;
+    sluice_state zone=one:%(zone)dm;
+    sluice_policy %(dir)s/keys.yaml;
+    server {
+        listen 127.0.0.1:%(port)d;
+        location = /limit_req { limit_req zone=req; empty_gif; }
+        location = /module {
+            sluice on; sluice_identity user=$arg_k; empty_gif;
+        }
+    }
+}
+"""
+
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
@@ -124,6 +166,11 @@ def connects(family, address):
         return s.connect_ex(address) == 0
 
 
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
 class Bench:
     def __init__(self, module, sluiced):
         self.dir = tempfile.mkdtemp(prefix="sluice-bench-")
@@ -145,13 +192,21 @@ class Bench:
         self.started.append(process)
         return process
 
+    def start_nginx(self, conf):
+        self.write("nginx.conf", conf % {
+            "module": os.path.abspath(self.module), "dir": self.dir,
+            "port": self.port, "zone": ZONE_MB,
+            "user": "user root;" if os.geteuid() == 0 else ""})
+        master = self.spawn("nginx", "-c", f"{self.dir}/nginx.conf", "-g",
+                            "daemon off;").pid
+        wait_for("nginx", lambda: connects(socket.AF_INET,
+                                           ("127.0.0.1", self.port)))
+        wait_for("a worker", lambda: children_of(master))
+        self.worker = children_of(master)[0]
+
     def start(self):
         self.write("plain.yaml", POLICY % ("none", SECRET))
         self.write("headers.yaml", POLICY % ("[x-ratelimit, ietf]", SECRET))
-        self.write("nginx.conf", CONF % {
-            "module": os.path.abspath(self.module), "dir": self.dir,
-            "port": self.port,
-            "user": "user root;" if os.geteuid() == 0 else ""})
         self.daemon = self.spawn(
             self.sluiced, "-c", f"{self.dir}/headers.yaml", "--store",
             "memory:", "--listen-http", f"unix:{self.dir}/sluiced.sock",
@@ -159,13 +214,7 @@ class Bench:
             "off", "--forward-auth", "original").pid
         wait_for("sluiced", lambda: connects(
             socket.AF_UNIX, f"{self.dir}/sluiced.sock"))
-        master = self.spawn("nginx", "-c", f"{self.dir}/nginx.conf", "-g",
-                            "daemon off;").pid
-        wait_for("nginx", lambda: connects(socket.AF_INET,
-                                           ("127.0.0.1", self.port)))
-        children = f"/proc/{master}/task/{master}/children"
-        with open(children, encoding="ascii") as file:
-            self.worker = int(file.read().split()[0])
+        self.start_nginx(CONF)
 
     def stop(self):
         for process in reversed(self.started):
@@ -173,26 +222,62 @@ class Bench:
             process.wait()
         shutil.rmtree(self.dir)
 
-    def uris(self, path):
-        name = f"{self.dir}/uris-{path}"
+    def uris(self, path, number):
+        """A file with the keys of one client. They share none."""
+        name = f"{self.dir}/uris-{path}-{number}"
         if not os.path.exists(name):
             with open(name, "w", encoding="ascii") as file:
-                for key in range(KEYS):
+                for key in range(number, KEYS, CLIENTS):
                     file.write(f"http://127.0.0.1:{self.port}/{path}"
                                f"?k=user{key * 7919 % KEYS}\n")
         return name
 
+    def ask_all(self, path, headers):
+        """Every key once. The clients of one h2load would ask for the same."""
+        each = KEYS // CLIENTS
+        clients = [subprocess.Popen(
+            ["h2load", "--h1", "-n", str(each), "-c", "1", "-t", "1", "-i",
+             self.uris(path, number), *headers], stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+            for number in range(CLIENTS)]
+        for out in [client.communicate()[0] for client in clients]:
+            if f"{each} 2xx" not in out:
+                sys.exit(f"/{path}: not all requests passed:\n{out}")
+
     def load(self, path, headers):
         """CPU of one request in microseconds: of nginx, and of sluiced."""
         before = cpu(self.worker), cpu(self.daemon)
-        out = subprocess.run(
-            ["h2load", "--h1", "-n", str(REQUESTS), "-c", "64", "-t", "1", "-i",
-             self.uris(path), *headers], check=True, capture_output=True,
-            text=True).stdout
-        if f"{REQUESTS} 2xx" not in out:
-            sys.exit(f"/{path}: not all requests passed:\n{out}")
-        return ((cpu(self.worker) - before[0]) / REQUESTS * 1e6,
-                (cpu(self.daemon) - before[1]) / REQUESTS * 1e6)
+        self.ask_all(path, headers)
+        return ((cpu(self.worker) - before[0]) / KEYS * 1e6,
+                (cpu(self.daemon) - before[1]) / KEYS * 1e6)
+
+
+def bytes_per_key(module, path):
+    """The size of a zone, divided by the keys that it knows: see above."""
+    bench = Bench(module, None)
+    keys = 0
+    try:
+        bench.write("keys.yaml", KEYS_POLICY)
+        bench.start_nginx(KEYS_CONF)
+        client = http.client.HTTPConnection("127.0.0.1", bench.port)
+
+        def is_refused(key):
+            client.request("GET", f"/{path}?k=user{key * 7919 % KEYS}")
+            answer = client.getresponse()
+            answer.read()
+            return answer.status != 200
+
+        while True:
+            wrong = sum(map(is_refused, range(keys, keys + STEP)))
+            keys += STEP
+            wrong += sum(not is_refused(i * keys // SAMPLE)
+                         for i in range(SAMPLE))
+            if wrong > (STEP + SAMPLE) // 100:
+                break
+        client.close()
+    finally:
+        bench.stop()
+    return (ZONE_MB << 20) / (keys - STEP)
 
 
 def main():
@@ -227,6 +312,11 @@ def main():
     row("nginx against auth_request", "one", "auth", None,
         "sluiced's CPU is counted")
     row("nginx sluice_pass", "pass", "auth", None, "sluiced's CPU is counted")
+    say("nginx: bytes per key")
+    ours, theirs = (bytes_per_key(sys.argv[1], path)
+                    for path in ("module", "limit_req"))
+    print(f"nginx bytes per key\t{ours / theirs:.2f}\t-\t-\t{ours:.1f} bytes, "
+          f"limit_req {theirs:.1f}", flush=True)
 
 
 main()

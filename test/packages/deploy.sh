@@ -2,8 +2,9 @@
 # deploy.sh SLUICE ROOT -- the files in deploy/: the chart renders in each
 # variant, what it renders is valid, and the compose file names what exists.
 #
-# `helm` is used from build/go or PATH. Without helm the templates are not
-# rendered.
+# `helm` is used from build/go or PATH; `scripts/setup charts` builds it. Without
+# helm the templates are not rendered. With kubeconform and schemas of Kubernetes
+# they are compared with these.
 sluice=$(realpath "$1") root=$(realpath "$2")
 # shellcheck source=test/support/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
@@ -102,6 +103,17 @@ const secret = pod.volumes.find((each) => each.secret).secret.secretName
 if (!of('Secret').some((each) => each.metadata.name === secret)) fail('no Secret')
 EOJ
 }
+# Kubernetes knows every kind and every field. A ServiceMonitor is not its own.
+conforms() {
+    local schemas=$root/build/go/schemas
+
+    if ! command -v kubeconform >/dev/null || [[ ! -d $schemas ]]; then
+        echo '# no kubeconform: not compared with the schemas of Kubernetes'
+        return
+    fi
+    kubeconform -strict -skip ServiceMonitor -schema-location \
+        "$schemas/{{.ResourceKind}}{{.KindSuffix}}.json" "${1:-rendered.yaml}"
+}
 kinds() {
     sed -n 's/^kind: //p' rendered.yaml | sort | paste -sd ' '
 }
@@ -112,6 +124,13 @@ check 'what it should' test "$(kinds)" = \
     'ConfigMap Deployment NetworkPolicy Secret Service'
 run valid
 check 'valid resources' is 0
+run conforms
+check 'as Kubernetes has them' is 0
+if [[ $out != '# no'* ]]; then
+    sed 's/  replicas:/  replikas:/' rendered.yaml >typo.yaml
+    run conforms typo.yaml
+    check 'a typo would be found' has "$out" replikas
+fi
 run render --set replicas=3
 check 'three replicas need a shared store' has "$err" 'settings.STORE'
 run render --set replicas=3 --set settings.STORE=redis://redis:6379 \
@@ -120,9 +139,13 @@ check 'with one' test "$(kinds)" = \
     'ConfigMap Deployment NetworkPolicy PodDisruptionBudget Secret Service ServiceMonitor'
 run valid
 check 'also valid' is 0
+run conforms
+check 'as Kubernetes has them, too' is 0
 run render --set sidecar.enabled=true --set sidecar.app.image=app:1
 check 'beside an application' grep -q 'image: "app:1"' rendered.yaml
 check 'on loopback' test -z "$(grep SLUICE_LISTEN_HTTP rendered.yaml)"
 run valid
 check 'valid too' is 0
+run conforms
+check 'and conforms' is 0
 finish

@@ -78,25 +78,34 @@ exec env -i $(cat env) "$@"'
 user=(chroot --userspec=65532:65532 bundle/rootfs)
 http=127.0.0.1:$(free_port)
 admin=127.0.0.1:$(free_port)
-launch unshare -m bash -c "$inside" - SLUICE_LISTEN_HTTP="$http" \
-    SLUICE_LISTEN_ADMIN="$admin" SLUICE_LISTEN_GRPC=off SLUICE_LISTEN_RESP=off \
-    "${user[@]}" /usr/sbin/sluiced -c /etc/sluice/sluice.yaml
+start_image() {
+    launch unshare -m bash -c "$inside" - SLUICE_LISTEN_HTTP="$http" \
+        SLUICE_LISTEN_ADMIN="$admin" SLUICE_LISTEN_GRPC=off \
+        SLUICE_LISTEN_RESP=off \
+        "${user[@]}" /usr/sbin/sluiced -c /etc/sluice/sluice.yaml
+    until_ up
+}
 up() {
     curl -fs -o /dev/null "http://$admin/readyz"
 }
-until_ up
+start_image
 check 'the daemon answers' up
 run env -i PATH=/usr/sbin:/usr/bin "${user[@]}" /usr/bin/sluice ping --admin-url "http://$admin"
 check 'the health check' has "$out" 'is ready'
 run curl -s "http://$http/v1/check" -d '{"path":"/x","user":"ann"}'
 check 'it decides' has "$out" '"allowed":true'
-before=$(date +%s%N)
-kill "$pid"
-wait "$pid"
-status=$?
-took=$((($(date +%s%N) - before) / 1000000))
+# On a machine with other work it may be slow: then once more, and once more.
+for _ in 1 2 3; do
+    gone "$pid" && start_image
+    before=$(date +%s%N)
+    kill "$pid"
+    wait "$pid"
+    status=$?
+    took=$((($(date +%s%N) - before) / 1000000))
+    ((status == 0 && took >= 1000)) || break
+done
 check "TERM stops it ($took ms)" is 0
-check 'soon' test "$took" -lt 5000
+check 'within a second' test "$took" -lt 1000
 check 'it wrote its state and nothing else' test "$(find bundle/rootfs \
     -newer files -type f -printf '%P\n' | sed 's|[^/]*$||' | sort -u)" = \
     var/lib/sluice/
