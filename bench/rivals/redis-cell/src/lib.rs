@@ -1,0 +1,1 @@
+//! Empty: the dependency is what is wanted.
