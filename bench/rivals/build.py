@@ -138,8 +138,12 @@ def ratelimit():
 
 
 def gubernator():
-    return go_install("gubernator",
-                      "github.com/gubernator-io/gubernator/v2/cmd/gubernator")
+    go, source = need("go"), copied("gubernator")
+    package = "github.com/gubernator-io/gubernator/v2/cmd/gubernator"
+    build("gubernator", text_of(f"{source}/go.mod"),
+          [go, "build", "-mod=mod", "-o", f"{FOLDER}/go/gubernator", package],
+          cwd=source)
+    return f"{FOLDER}/go/gubernator"
 
 
 def go_driver():

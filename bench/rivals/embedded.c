@@ -1,6 +1,6 @@
 /* embedded.c -- libsluice in the row of libraries: one take per decision.
  *
- *     embedded own|caller KEYS SECONDS [THREADS]
+ *     embedded own|caller KEYS SECONDS [THREADS [LIMITS]]
  *
  * The drivers of the other libraries do the same: all keys once, then keys in
  * a random order for some seconds. Prints CPU time of the process per decision
@@ -20,6 +20,7 @@
 
 static char *names;
 static size_t keys;
+static unsigned limit_count = 1;
 static double seconds;
 static struct sluice *gate;
 static int64_t caller_now;
@@ -60,12 +61,16 @@ static size_t resident(void)
 
 static void take(size_t key)
 {
-    struct sluice_part part = {
-        .key = names + key * KEY_BYTES, .key_len = KEY_BYTES - 1, .cost = 1};
+    struct sluice_part parts[SLUICE_PARTS_MAX];
     struct sluice_verdict verdict;
 
-    if (sluice_take(gate, &part, 1, &verdict) ||
-        verdict.outcome != SLUICE_ALLOW || part.answer.untracked) {
+    for (unsigned i = 0; i < limit_count; i++)
+        parts[i] = (struct sluice_part){.limit = i,
+                                        .key = names + key * KEY_BYTES,
+                                        .key_len = KEY_BYTES - 1,
+                                        .cost = 1};
+    if (sluice_take(gate, parts, limit_count, &verdict) ||
+        verdict.outcome != SLUICE_ALLOW || parts[0].answer.untracked) {
         fprintf(stderr, "embedded: a take was not counted\n");
         exit(1);
     }
@@ -90,14 +95,22 @@ static void *work(void *ctx)
 
 static void open_gate(int has_clock)
 {
-    struct sluice_limit limit = {.name = "per-user",
-                                 .kind = SLUICE_TOKEN_BUCKET,
-                                 .rate = "10k/day burst 1M"};
+    static const char *const names_of_limits[SLUICE_PARTS_MAX] = {
+        "a", "b", "c", "d", "e", "f", "g", "h",
+        "i", "j", "k", "l", "m", "n", "o", "p"};
+    struct sluice_limit limits[SLUICE_PARTS_MAX];
     /* Room for the keys and a quarter more. */
-    struct sluice_options o = {.limits = &limit,
-                               .limit_count = 1,
-                               .size = (size_t)(1 << 20) + keys * 42};
+    struct sluice_options o = {.limits = limits,
+                               .limit_count = limit_count,
+                               .size =
+                                   (size_t)(1 << 20) + keys * limit_count * 42};
 
+    for (unsigned i = 0; i < limit_count; i++)
+        limits[i] = (struct sluice_limit){
+            .name = names_of_limits[i],
+            .kind = SLUICE_TOKEN_BUCKET,
+            /* A few keys are used more often. */
+            .rate = keys < 100 ? "1000M/day" : "10k/day burst 1M"};
     set_caller();
     if (has_clock)
         o.now = read_caller;
@@ -118,9 +131,12 @@ int main(int argc, char **argv)
     if (argc < 4)
         return 2;
     keys = strtoul(argv[2], NULL, 10);
+    if (argc > 5)
+        limit_count = (unsigned)strtoul(argv[5], NULL, 10);
     seconds = strtod(argv[3], NULL);
     names = malloc(keys * KEY_BYTES);
-    if (!names || threads < 1 || threads > 64)
+    if (!names || threads < 1 || threads > 64 || limit_count < 1 ||
+        limit_count > SLUICE_PARTS_MAX)
         return 2;
     for (size_t i = 0; i < keys; i++) {
         char name[32];

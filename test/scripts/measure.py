@@ -12,14 +12,17 @@ import xml.etree.ElementTree
 
 ROOT = sys.argv[1]
 sys.dont_write_bytecode = True
-sys.path[:0] = [f"{ROOT}/bench/measure", f"{ROOT}/bench/rivals"]
+sys.path[:0] = [f"{ROOT}/bench/measure", f"{ROOT}/bench/rivals",
+                f"{ROOT}/bench"]
 
 # pylint: disable=wrong-import-position
 import build  # noqa: E402
 import contests  # noqa: E402
+import growth  # noqa: E402
 import messages  # noqa: E402
 import procs  # noqa: E402
 import report  # noqa: E402
+import soak  # noqa: E402
 import stats  # noqa: E402
 import svg  # noqa: E402
 
@@ -127,6 +130,20 @@ def test_report():
     equal(len(rects(report.picture(result))), 2, "a bar for each measurement")
 
 
+def test_growth():
+    turns = iter([{"ns": 1}, {"ns": 9}, {"ns": 2}])
+    equal(growth.medians(3, lambda: next(turns)), {"ns": 2},
+          "a point is the median of its runs")
+    text = growth.draw("limits", [(1, {"ns": 100, "cold_ns": 200}),
+                                  (16, {"ns": 900, "cold_ns": 2000})])
+    equal(text.count("<polyline"), 2, "a plot has a line per series")
+    ok(soak.is_flat([10, 11, 10, 10, 11, 10], 0.02, 1), "noise is flat")
+    ok(not soak.is_flat([10, 11, 12, 13, 14, 15], 0.02, 1),
+       "what grows is not flat")
+    equal(sum(1 for _ in soak.requests()) * soak.BATCH, soak.CHURN,
+          "every key is asked for")
+
+
 def serve(reply):
     """A server that answers each request, which ends as `ask` does."""
     listener = socket.create_server(("127.0.0.1", 0))
@@ -196,6 +213,7 @@ def main():
     test_messages()
     test_contests()
     test_report()
+    test_growth()
     test_load()
     print(f"1..{count}")
     return 1 if failed else 0
