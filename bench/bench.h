@@ -3,6 +3,7 @@
 #define SL_BENCH_H
 
 int bench_pure(void);
+void bench_gate(void);
 void bench_table(void);
 
 #endif

@@ -129,8 +129,8 @@ struct sluice_options {
     enum sluice_on_full on_full;
     enum sluice_on_damage on_damage;
 
-    /* The clock: wall time in ns. NULL is the system's, read at each call and
-     * advanced steadily between steps. */
+    /* The clock: wall time in ns. NULL is the system's, read at each call, at
+     * most 20 us off. */
     int64_t (*now)(void *ctx);
     void *now_ctx;
 

@@ -47,7 +47,7 @@
  *   (8) Leaky: requests leave (now + wait) in the order of their arrival, at
  *       least one interval, rounded down to a tick, apart.
  */
-#include "core/take.h"
+#include "core/bucket.h"
 
 /* The largest usage; in doubles, too. */
 static uint64_t used_most(const struct sl_limit *limit)
@@ -57,86 +57,17 @@ static uint64_t used_most(const struct sl_limit *limit)
     return (UINT64_C(1) << bits) - 1;
 }
 
-struct state {
-    uint64_t written; /* the tick of the last write */
-    uint64_t used;    /* units, at that tick */
-};
-
-/* Without usage the cell is zeros. */
-static struct sl_cell pack(struct state s)
-{
-    return s.used ? sl_cell_of(s.written, s.used) : sl_cell_of(0, 0);
-}
-
-static uint64_t refill(const struct sl_limit *limit)
-{
-    return limit->count * limit->token;
-}
-
-/* Usage at tick `at` >= written. */
-static uint64_t used_at(const struct sl_limit *limit, struct state s,
-                        uint64_t at)
-{
-    uint64_t drained;
-
-    if (limit->kind == SL_INTERVAL)
-        drained = sl_mul_sat(at / limit->span - s.written / limit->span,
-                             refill(limit));
-    else
-        drained = sl_muldiv_down(at - s.written, limit->count, limit->grain);
-    return sl_sub_floor(s.used, drained);
-}
-
-/* The first tick with usage <= `most` units. */
-static uint64_t tick_when(const struct sl_limit *limit, struct state s,
-                          uint64_t most)
-{
-    uint64_t need = sl_sub_floor(s.used, most);
-
-    if (need == 0)
-        return s.written;
-    if (limit->kind == SL_INTERVAL)
-        return sl_mul_sat(s.written / limit->span +
-                              (need + refill(limit) - 1) / refill(limit),
-                          limit->span);
-    return sl_add_sat(s.written,
-                      sl_muldiv_up(need, limit->grain, limit->count));
-}
-
 static void bucket_take(const struct sl_limit *limit, struct sl_cell cell,
                         uint64_t cost, sl_ns now, struct sl_take_result *ret)
 {
-    struct state s = {cell.w[0], cell.w[1]};
-    uint64_t at = sl_effective_time(limit, now, &s.written);
-    uint64_t used = used_at(limit, s, at);
-    uint64_t units = cost * limit->token; /* if cost <= capacity */
-
-    sl_take_begin(limit, sl_cell_of(s.written, cell.w[1]), /* (5) */
-                  s.written != cell.w[0], 0, ret);
-    if (cost > limit->capacity) {
-        ret->answer.outcome = SL_NEVER;
-    } else if (cost > 0 && used + units > limit->room) {
-        ret->answer.outcome = SL_DENY;
-        ret->answer.retry_in =
-            sl_until(limit, tick_when(limit, s, limit->room - units), now);
-    } else {
-        if (limit->kind == SL_LEAKY && used > 0)
-            ret->answer.wait = sl_until(limit, tick_when(limit, s, 0), now);
-        if (cost > 0) {
-            s = (struct state){at, used += units};
-            ret->next = pack(s);
-        }
-    }
-    ret->answer.remaining = sl_sub_floor(limit->room, used) / limit->token;
-    ret->answer.reset_in =
-        used ? sl_until(limit, tick_when(limit, s, 0), now) : 0;
+    sl_bucket_take(limit, cell, cost, now, ret);
 }
 
 static void bucket_adjust(const struct sl_limit *limit, struct sl_cell cell,
                           int64_t delta, sl_ns when, sl_ns now,
                           struct sl_take_result *ret)
 {
-    struct state s = {cell.w[0], cell.w[1]};
+    struct sl_bucket_state s = {cell.w[0], cell.w[1]};
     uint64_t at = sl_effective_time(limit, now, &s.written);
     bool stepped = s.written != cell.w[0];
     uint64_t units = sl_mul_sat(sl_magnitude(delta), limit->token);
@@ -146,7 +77,7 @@ static void bucket_adjust(const struct sl_limit *limit, struct sl_cell cell,
         bucket_take(limit, cell, 0, now, ret);
         return;
     }
-    s.used = used_at(limit, s, at);
+    s.used = sl_bucket_used(limit, s, at);
     s.written = at;
     if (delta < 0)
         s.used = sl_sub_floor(s.used, units);
@@ -154,8 +85,8 @@ static void bucket_adjust(const struct sl_limit *limit, struct sl_cell cell,
         s.used = sl_add_sat(s.used, units);
     if (s.used > used_most(limit))
         s.used = used_most(limit);
-    bucket_take(limit, pack(s), 0, now, ret);
-    ret->next = pack(s);
+    bucket_take(limit, sl_bucket_cell(s), 0, now, ret);
+    ret->next = sl_bucket_cell(s);
     ret->stepped = stepped;
 }
 
@@ -174,12 +105,12 @@ static uint64_t surely_used(const struct sl_limit *limit,
                             const struct sl_hold_snapshot *snapshot,
                             uint64_t at, uint64_t stepped)
 {
-    struct state then = {snapshot->w[0], snapshot->w[1]};
+    struct sl_bucket_state then = {snapshot->w[0], snapshot->w[1]};
 
     at = sl_add_sat(at, stepped);
     if (stepped > 0 && limit->kind == SL_INTERVAL)
         at = sl_add_sat(at, limit->span);
-    return used_at(limit, then, at > then.written ? at : then.written);
+    return sl_bucket_used(limit, then, at > then.written ? at : then.written);
 }
 
 static struct sl_cell bucket_unhold(const struct sl_limit *limit,
@@ -187,7 +118,7 @@ static struct sl_cell bucket_unhold(const struct sl_limit *limit,
                                     const struct sl_hold_snapshot *snapshot,
                                     const struct sl_since *since)
 {
-    struct state s = {cell.w[0], cell.w[1]};
+    struct sl_bucket_state s = {cell.w[0], cell.w[1]};
     uint64_t at = sl_tick_of(limit, since->ends);
     uint64_t back = sl_mul_sat(amount, limit->token);
     uint64_t sure;
@@ -199,8 +130,9 @@ static struct sl_cell bucket_unhold(const struct sl_limit *limit,
         back = sure;
     if (back == 0)
         return cell;
-    s = (struct state){at, sl_sub_floor(used_at(limit, s, at), back)};
-    return pack(s);
+    s = (struct sl_bucket_state){
+        at, sl_sub_floor(sl_bucket_used(limit, s, at), back)};
+    return sl_bucket_cell(s);
 }
 
 const struct sl_algorithm sl_bucket = {bucket_take, bucket_adjust,

@@ -112,7 +112,9 @@ static inline uint64_t sl_tick_of(const struct sl_limit *limit, sl_ns at)
 static inline sl_ns sl_until(const struct sl_limit *limit, uint64_t tick,
                              sl_ns now)
 {
-    uint64_t at = sl_mul_sat(tick, (uint64_t)limit->tick);
+    uint64_t at = limit->quantum == SL_QUANTUM_NS
+                      ? tick
+                      : sl_mul_sat(tick, (uint64_t)SL_US);
 
     if (at > (uint64_t)SL_NS_MAX)
         at = (uint64_t)SL_NS_MAX;

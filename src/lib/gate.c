@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/clock.h"
 #include "base/zone.h"
 #include "sluice.h"
 #include "table/hold.h"
+#include "table/single.h"
 
 #define BATCH 64 /* parts that are decided together */
 
@@ -61,7 +63,8 @@ const char *sluice_version(void)
  * "Time" in table.h. */
 static sl_ns read_clock(const struct sluice *gate)
 {
-    return sl_clock_read(gate->now, gate->now_ctx);
+    return sl_clock_clamp(gate->now ? gate->now(gate->now_ctx)
+                                    : sl_clock_wall_near());
 }
 
 static int check_part(const struct sluice *gate, const struct sluice_part *p)
@@ -165,14 +168,14 @@ static void decide(struct sluice *gate, struct sl_part *parts, unsigned count,
         sl_clock_read_again(&r, &gate->table);
 }
 
+/* `now`: SL_NS_NONE if the clock was not read yet. */
 static int decide_all(struct sluice *gate, struct sluice_part *parts,
-                      size_t count, enum sl_take_op op,
+                      size_t count, enum sl_take_op op, sl_ns now,
                       struct sluice_verdict *ret)
 {
     struct sl_part set[SLUICE_PARTS_MAX];
     bool corrects = op == SL_TAKE_OP_CHARGE || op == SL_TAKE_OP_REFUND;
     int err = check_parts(gate, parts, count);
-    sl_ns now;
 
     for (size_t i = 0; !err && corrects && i < count; i++)
         if (parts[i].cost > SL_AMOUNT_MAX / SLUICE_PARTS_MAX)
@@ -181,7 +184,8 @@ static int decide_all(struct sluice *gate, struct sluice_part *parts,
                 "a cost of more than 2^49 cannot be refunded or charged");
     if (err)
         return err;
-    now = read_clock(gate);
+    if (now == SL_NS_NONE)
+        now = read_clock(gate);
     for (size_t i = 0; i < count; i++)
         set[i] = part_of(gate, &parts[i], op, now);
     decide(gate, set, (unsigned)count, now);
@@ -192,16 +196,47 @@ static int decide_all(struct sluice *gate, struct sluice_part *parts,
     return 0;
 }
 
+/* A valid part that is alone. False: decide_all() decides it at *now, or says
+ * what is wrong. */
+static bool take_one(struct sluice *gate, struct sluice_part *p, sl_ns *now,
+                     struct sluice_verdict *ret)
+{
+    const struct gate_limit *gl = &gate->limits[p->limit];
+    struct sl_ask ask = {
+        .binding = &gl->binding,
+        .key = {p->key, p->key_len},
+        .cost = p->cost,
+    };
+    struct sl_answer a;
+
+    if (p->limit >= gate->limit_count || p->plan >= gl->plan_count ||
+        (!p->key && p->key_len > 0))
+        return false;
+    ask.limit = &gl->plans[p->plan];
+    *now = read_clock(gate);
+    if (!sl_table_take(&gate->table, &ask, *now, &a))
+        return false;
+    set_answer(&a, false, &p->answer);
+    if (ret)
+        *ret = (struct sluice_verdict){p->answer.outcome, 0,
+                                       a.outcome == SL_DENY ? a.retry_in : -1};
+    return true;
+}
+
 int sluice_take(struct sluice *gate, struct sluice_part *parts, size_t count,
                 struct sluice_verdict *ret)
 {
-    return decide_all(gate, parts, count, SL_TAKE_OP_TAKE, ret);
+    sl_ns now = SL_NS_NONE;
+
+    if (count == 1 && gate && parts && take_one(gate, parts, &now, ret))
+        return 0;
+    return decide_all(gate, parts, count, SL_TAKE_OP_TAKE, now, ret);
 }
 
 int sluice_look(struct sluice *gate, struct sluice_part *parts, size_t count,
                 struct sluice_verdict *ret)
 {
-    return decide_all(gate, parts, count, SL_TAKE_OP_PEEK, ret);
+    return decide_all(gate, parts, count, SL_TAKE_OP_PEEK, SL_NS_NONE, ret);
 }
 
 /* Decide some parts of a batch. Parts that see a clock step are decided again
@@ -247,12 +282,12 @@ int sluice_take_batch(struct sluice *gate, struct sluice_part *parts,
 int sluice_give_back(struct sluice *gate, struct sluice_part *parts,
                      size_t count)
 {
-    return decide_all(gate, parts, count, SL_TAKE_OP_REFUND, NULL);
+    return decide_all(gate, parts, count, SL_TAKE_OP_REFUND, SL_NS_NONE, NULL);
 }
 
 int sluice_charge(struct sluice *gate, struct sluice_part *parts, size_t count)
 {
-    return decide_all(gate, parts, count, SL_TAKE_OP_CHARGE, NULL);
+    return decide_all(gate, parts, count, SL_TAKE_OP_CHARGE, SL_NS_NONE, NULL);
 }
 
 int sluice_reset(struct sluice *gate, unsigned limit, const void *key,
@@ -260,7 +295,7 @@ int sluice_reset(struct sluice *gate, unsigned limit, const void *key,
 {
     struct sluice_part part = {.limit = limit, .key = key, .key_len = key_len};
 
-    return decide_all(gate, &part, 1, SL_TAKE_OP_RESET, NULL);
+    return decide_all(gate, &part, 1, SL_TAKE_OP_RESET, SL_NS_NONE, NULL);
 }
 
 /* ---- holds ---- */

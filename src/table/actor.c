@@ -129,23 +129,21 @@ static void give_record(struct sl_actor *a)
 
 #define YIELDS 64 /* before records of dead processes are searched again */
 
-/* A thread tries its last record first, so that each soon has its own. */
-struct sl_intent *sl_actor_borrow(struct sl_actors *actors)
+_Thread_local uint64_t sl_actor_last = SL_ACTORS;
+
+struct sl_intent *sl_actor_borrow_any(struct sl_actors *actors)
 {
-    static _Thread_local uint64_t last = SL_ACTORS;
+    uint64_t last = sl_actor_last;
 
     if (last == SL_ACTORS)
-        last = ((uintptr_t)&last / 64 + actors->self) % SL_ACTORS;
+        last = ((uintptr_t)&sl_actor_last / 64 + actors->self) % SL_ACTORS;
     for (unsigned round = 0;; round++) {
         for (uint64_t i = 0; i < SL_ACTORS; i++) {
             uint64_t at = (last + i) % SL_ACTORS;
-            struct sl_intent *intent = &actors->slot[at].intent;
-            struct sl_actor *a = intent->actor;
+            struct sl_intent *intent = sl_actor_try(actors, at);
 
-            if (atomic_load_explicit(&a->owner, memory_order_relaxed) == 0 &&
-                take_record(actors, a, 0)) {
-                last = at;
-                intent->number = atomic_load(&a->status) >> 2;
+            if (intent) {
+                sl_actor_last = at;
                 return intent;
             }
         }
@@ -153,17 +151,6 @@ struct sl_intent *sl_actor_borrow(struct sl_actors *actors)
             sl_actors_reap(actors);
         sched_yield();
     }
-}
-
-void sl_actor_return(struct sl_actors *actors, struct sl_intent *intent)
-{
-    bool reap = intent->scans > 1000;
-
-    if (reap)
-        intent->scans = 0;
-    give_record(intent->actor);
-    if (reap)
-        sl_actors_reap(actors);
 }
 
 void sl_actors_reap(struct sl_actors *actors)

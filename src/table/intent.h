@@ -291,14 +291,56 @@ struct sl_actors {
 
 void sl_actors_init(struct sl_actors *actors, const struct sl_region *region);
 
-/* Borrows an actor for this thread; waits, usually microseconds, while all
- * SL_ACTORS are in use. */
-struct sl_intent *sl_actor_borrow(struct sl_actors *actors);
-
-void sl_actor_return(struct sl_actors *actors, struct sl_intent *intent);
-
 /* Completes or undoes the changes of dead processes and frees their records.
  * Makes system calls. */
 void sl_actors_reap(struct sl_actors *actors);
+
+/* The last record of this thread; SL_ACTORS: none yet. The model of its storage
+ * makes it one instruction in a shared library too. */
+extern _Thread_local uint64_t sl_actor_last
+    __attribute__((tls_model("initial-exec")));
+
+/* Borrows any actor; waits, usually microseconds, while all SL_ACTORS are in
+ * use. */
+struct sl_intent *sl_actor_borrow_any(struct sl_actors *actors);
+
+/* Borrows the record `at` if it is free; else NULL. */
+static inline struct sl_intent *sl_actor_try(struct sl_actors *actors,
+                                             uint64_t at)
+{
+    struct sl_intent *intent = &actors->slot[at].intent;
+    struct sl_actor *a = intent->actor;
+    uint64_t none = 0;
+
+    if (atomic_load_explicit(&a->owner, memory_order_relaxed) != 0 ||
+        !atomic_compare_exchange_strong(&a->owner, &none, actors->self))
+        return NULL;
+    intent->number = atomic_load(&a->status) >> 2;
+    return intent;
+}
+
+/* Borrows an actor for this thread. A thread tries its last record first, so
+ * that each soon has its own. */
+static inline struct sl_intent *sl_actor_borrow(struct sl_actors *actors)
+{
+    uint64_t last = sl_actor_last;
+    struct sl_intent *intent = NULL;
+
+    if (last < SL_ACTORS)
+        intent = sl_actor_try(actors, last);
+    return intent ? intent : sl_actor_borrow_any(actors);
+}
+
+static inline void sl_actor_return(struct sl_actors *actors,
+                                   struct sl_intent *intent)
+{
+    bool reap = intent->scans > 1000;
+
+    if (reap)
+        intent->scans = 0;
+    atomic_store_explicit(&intent->actor->owner, 0, memory_order_release);
+    if (reap)
+        sl_actors_reap(actors);
+}
 
 #endif

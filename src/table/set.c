@@ -466,61 +466,6 @@ enum sl_set_result sl_set_decide(struct sl_set *set)
             done = change_all(set, NULL);
     } while (!done);
     forget_holds(set);
-    sl_set_count(set, result);
+    sl_set_count(set->intent, result != SL_SET_DENY);
     return result;
-}
-
-/* ---- the fast path of one key ---- */
-
-/* After a lost race for a cell a thread pauses, longer each time: two threads
- * that retry at once take the cache line from each other before either can use
- * it. */
-#define PAUSES_FIRST 16
-#define PAUSES_LAST  128
-
-/* Swaps `old` for what was judged, or checks that it is unchanged. */
-static bool settle(sl_word *cell, struct sl_cell old, struct sl_cell bare,
-                   unsigned *pauses)
-{
-    struct sl_cell next = sl_cell_next(old, bare);
-
-    if (sl_cell_eq(next, old))
-        return sl_get(cell) == old.w[0] && sl_get(cell + 1) == old.w[1];
-    SL_STEP(SL_STEP_SWAP);
-    if (sl_swap_pair(cell, old, next))
-        return true;
-    sl_pause(*pauses);
-    if (*pauses < PAUSES_LAST)
-        *pauses *= 2;
-    return false;
-}
-
-/* Lock, second word and tag are read in this order. (5) */
-bool sl_set_decide_one(const struct sl_set *set, struct sl_part *part,
-                       uint64_t tag, struct sl_slot slot,
-                       enum sl_set_result *ret)
-{
-    struct sl_bucket *b = sl_region_bucket(set->intent->region, slot.bucket);
-    sl_word *cell = &b->word[sl_cell_word(slot.index)];
-    const struct sl_algorithm *algorithm = sl_algorithms[part->limit->kind];
-    unsigned pauses = PAUSES_FIRST;
-    struct sl_take_result taken;
-    struct sl_cell old;
-
-    do {
-        old.w[0] = atomic_load(cell);
-        old.w[1] = sl_get(cell + 1);
-        if (sl_is_locked(old.w[0]) ||
-            sl_get(&b->word[sl_tag_word(slot.index)]) != tag)
-            return false;
-        algorithm->take(part->limit, sl_cell_bare(old), part->cost, set->now,
-                        &taken);
-        if (taken.stepped && !set->fresh)
-            return false;
-    } while (!settle(cell, old, taken.next, &pauses));
-    part->answer = taken.answer;
-    part->untracked = false;
-    *ret = taken.answer.outcome == SL_ALLOW ? SL_SET_ALLOW : SL_SET_DENY;
-    sl_set_count(set, *ret);
-    return true;
 }

@@ -17,8 +17,18 @@ void sl_slot_key_hash(const struct sl_table *table, const struct sl_part *part,
                       struct sl_slot_key *ret);
 
 /* The same from the limit's number and the fingerprint. */
-void sl_slot_key_again(const struct sl_region *r, uint64_t id,
-                       struct sl_hash128 h, struct sl_slot_key *ret);
+static inline void sl_slot_key_again(const struct sl_region *r, uint64_t id,
+                                     struct sl_hash128 h,
+                                     struct sl_slot_key *ret)
+{
+    uint64_t buckets = sl_region_head(r)->buckets;
+    uint64_t fingerprint = h.hi & ((UINT64_C(1) << SL_TAG_BITS) - 1);
+
+    ret->tag = id << SL_TAG_BITS | (fingerprint ? fingerprint : 1);
+    ret->bucket[0] = sl_scale(h.lo, buckets);
+    ret->bucket[1] = sl_scale((h.lo << 32 | h.lo >> 32) ^ h.hi, buckets);
+    ret->hash = h;
+}
 
 /* The bucket of choice 0 .. SL_CHOICES - 1. Few keys need the later ones. */
 uint64_t sl_slot_key_bucket(const struct sl_region *r,
@@ -33,18 +43,16 @@ static inline void sl_slot_key_prefetch(const struct sl_table *table,
 }
 
 /* The slot with `tag` among those whose tag is in the first line of the bucket;
- * SL_SLOTS: none. Without branches, because they would be mispredicted. */
+ * SL_SLOTS: none. Without branches, because they would be mispredicted, and
+ * without a loop, which gcc keeps. */
 static inline unsigned sl_slot_key_in_line(const struct sl_bucket *b,
                                            uint64_t tag)
 {
     unsigned found = SL_SLOTS;
 
-    for (unsigned i = 0; i < 3; i++)
-        found = atomic_load_explicit(&b->word[sl_tag_word(i)],
-                                     memory_order_relaxed) == tag
-                    ? i
-                    : found;
-    return found;
+    found = sl_peek(&b->word[sl_tag_word(2)]) == tag ? 2 : found;
+    found = sl_peek(&b->word[sl_tag_word(1)]) == tag ? 1 : found;
+    return sl_peek(&b->word[sl_tag_word(0)]) == tag ? 0 : found;
 }
 
 bool sl_slot_key_find_in(const struct sl_region *r, uint64_t bucket,
@@ -114,12 +122,11 @@ struct sl_set {
     bool swept;
 };
 
-static inline void sl_set_count(const struct sl_set *set,
-                                enum sl_set_result result)
+static inline void sl_set_count(const struct sl_intent *intent, bool allowed)
 {
-    sl_count(set->intent, SL_STAT_TAKES);
-    if (result == SL_SET_DENY)
-        sl_count(set->intent, SL_STAT_DENIED);
+    sl_count(intent, SL_STAT_TAKES);
+    if (!allowed)
+        sl_count(intent, SL_STAT_DENIED);
 }
 
 /* Begins an empty set: finds the instant at which it is judged and ends expired
@@ -136,16 +143,6 @@ SL_MUST_USE enum sl_set_result sl_set_decide_with(struct sl_table *table,
 
 /* Decides a set whose items have keys, costs and parts. */
 SL_MUST_USE enum sl_set_result sl_set_decide(struct sl_set *set);
-
-/* The fast path of one key that has a slot in one of its first two buckets,
- * where most keys are. The bucket was announced ("Single changes" in intent.h).
- * Reads the cell, judges and swaps. False: nothing has changed, and the slow
- * path decides (the key is elsewhere or new, the cell is locked, or the clock
- * seems to have stepped). */
-SL_MUST_USE bool sl_set_decide_one(const struct sl_set *set,
-                                   struct sl_part *part, uint64_t tag,
-                                   struct sl_slot slot,
-                                   enum sl_set_result *ret);
 
 /* ---- eviction: slots for new keys.
  *

@@ -5,8 +5,7 @@
 
 #include "base/arith.h"
 #include "base/clock.h"
-#include "table/hold_record.h"
-#include "table/set.h"
+#include "table/single.h"
 
 #define BATCH SL_SWAPS    /* parts whose memory is fetched together */
 #define RUN   (BATCH / 2) /* parts hashed before their lines are prefetched */
@@ -38,15 +37,20 @@ static void begin_item(struct sl_set_item *item, struct sl_part *part)
 }
 
 /* Prefetches all lines that a key may need. */
+static inline void fetch(const struct sl_table *table,
+                         const struct sl_slot_key *key)
+{
+    sl_slot_key_prefetch(table, key->bucket[0], 0);
+    sl_slot_key_prefetch(table, key->bucket[0], 1);
+    sl_slot_key_prefetch(table, key->bucket[1], 0); /* for a new key */
+}
+
 static void hash_and_fetch(const struct sl_table *table,
                            const struct sl_part *part, struct sl_slot_key *ret)
 {
     sl_slot_key_hash(table, part, ret);
-    if (part->fingerprint.lo | part->fingerprint.hi)
-        return; /* already prefetched */
-    sl_slot_key_prefetch(table, ret->bucket[0], 0);
-    sl_slot_key_prefetch(table, ret->bucket[0], 1);
-    sl_slot_key_prefetch(table, ret->bucket[1], 0); /* for a new key */
+    if (!(part->fingerprint.lo | part->fingerprint.hi))
+        fetch(table, ret); /* otherwise already prefetched */
 }
 
 /* A prefetch from another page costs a third of a decision in a virtual
@@ -114,11 +118,7 @@ sl_ns sl_table_latest(const struct sl_table *table)
 
 sl_ns sl_clock_read(sl_ns (*source)(void *ctx), void *ctx)
 {
-    sl_ns now = source ? source(ctx) : sl_clock_wall();
-
-    if (now < 0)
-        return 0;
-    return now < SL_TIME_END ? now : SL_TIME_END - 1;
+    return sl_clock_clamp(source ? source(ctx) : sl_clock_wall());
 }
 
 void sl_clock_read_again(struct sl_clock_reading *r,
@@ -221,17 +221,28 @@ static void answer(struct sl_set *set, const struct sl_set_item *item,
 
 /* Searches the second line of the first bucket, and the second bucket. A guess:
  * the swap checks it. */
-static struct sl_slot seek_further(const struct sl_table *table,
+static struct sl_slot seek_further(const struct sl_region *r,
                                    const struct sl_slot_key *key)
 {
-    const struct sl_region *r = &table->region;
     const struct sl_bucket *b = sl_region_bucket(r, key->bucket[0]);
     struct sl_slot slot = {key->bucket[0], SL_SLOTS};
 
     if (!sl_slot_key_find_in(r, key->bucket[0], key->tag, &slot) &&
-        (atomic_load_explicit(&b->word[0], memory_order_relaxed) &
-         SL_HEADERS_WENT(1)))
+        (sl_peek(&b->word[0]) & SL_HEADERS_WENT(1)))
         (void)sl_slot_key_find_in(r, key->bucket[1], key->tag, &slot);
+    return slot;
+}
+
+struct sl_slot sl_single_seek(const struct sl_intent *intent,
+                              const struct sl_region *r,
+                              const struct sl_slot_key *key)
+{
+    struct sl_slot slot = seek_further(r, key);
+
+    if (slot.index < SL_SLOTS && slot.bucket != key->bucket[0]) {
+        sl_swaps_set(intent, 0, sl_slot_head_at(r, key->bucket[1]));
+        sl_swaps_announce(intent, 1);
+    }
     return slot;
 }
 
@@ -240,11 +251,16 @@ static enum sl_set_result decide_one(struct sl_set *set, struct sl_part *part,
                                      const struct sl_slot_key *key,
                                      struct sl_slot slot)
 {
+    struct sl_single single = {part->limit, part->cost, set->now, set->fresh};
     enum sl_set_result result;
 
     if (slot.index < SL_SLOTS && part->op == SL_TAKE_OP_TAKE &&
         !part->on_report &&
-        sl_set_decide_one(set, part, key->tag, slot, &result)) {
+        sl_single_take(&set->table->region, &single, key->tag, slot,
+                       &part->answer)) {
+        result = part->answer.outcome == SL_ALLOW ? SL_SET_ALLOW : SL_SET_DENY;
+        part->untracked = false;
+        sl_set_count(set->intent, result == SL_SET_ALLOW);
         if (result == SL_SET_DENY)
             permits_retry(set, key, part, part->cost);
         if (set->lag)
@@ -261,26 +277,17 @@ static enum sl_set_result decide_one(struct sl_set *set, struct sl_part *part,
     return result;
 }
 
-/* A take of one key. It is announced while its memory is fetched. */
+/* A take of one key. */
 static enum sl_set_result decide_single(struct sl_set *set,
                                         struct sl_part *part)
 {
-    const struct sl_region *r = &set->table->region;
     enum sl_set_result result;
-    struct sl_slot slot;
     struct sl_slot_key key;
 
     hash_and_fetch(set->table, part, &key);
     set->intent = sl_actor_borrow(&set->table->actors);
-    sl_swaps_set(set->intent, 0, sl_slot_head_at(r, key.bucket[0]));
-    sl_swaps_set(set->intent, 1, sl_slot_head_at(r, key.bucket[1]));
-    sl_swaps_announce(set->intent, 2);
-    slot.bucket = key.bucket[0];
-    slot.index =
-        sl_slot_key_in_line(sl_region_bucket(r, key.bucket[0]), key.tag);
-    if (slot.index == SL_SLOTS)
-        slot = seek_further(set->table, &key);
-    result = decide_one(set, part, &key, slot);
+    result = decide_one(set, part, &key,
+                        sl_single_find(set->intent, &set->table->region, &key));
     sl_swaps_withdraw(set->intent);
     sl_actor_return(&set->table->actors, set->intent);
     return result;
@@ -382,7 +389,7 @@ static void batch_some(struct sl_set *set, struct sl_part *const *parts,
         slots[i] = seek(set->table, &keys[i]);
     for (unsigned i = 0; i < count; i++) {
         if (slots[i].index == SL_SLOTS)
-            slots[i] = seek_further(set->table, &keys[i]);
+            slots[i] = seek_further(&set->table->region, &keys[i]);
         sl_swaps_set(set->intent, i,
                      sl_slot_head_at(&set->table->region, slots[i].bucket));
     }
@@ -640,18 +647,6 @@ int sl_table_add_limit(struct sl_table *table, struct sl_limit_binding *l)
 }
 
 /* ---- keys ---- */
-
-void sl_slot_key_again(const struct sl_region *r, uint64_t id,
-                       struct sl_hash128 h, struct sl_slot_key *ret)
-{
-    uint64_t buckets = sl_region_head(r)->buckets;
-    uint64_t fingerprint = h.hi & ((UINT64_C(1) << SL_TAG_BITS) - 1);
-
-    ret->tag = id << SL_TAG_BITS | (fingerprint ? fingerprint : 1);
-    ret->bucket[0] = sl_scale(h.lo, buckets);
-    ret->bucket[1] = sl_scale((h.lo << 32 | h.lo >> 32) ^ h.hi, buckets);
-    ret->hash = h;
-}
 
 void sl_slot_key_hash(const struct sl_table *table, const struct sl_part *part,
                       struct sl_slot_key *ret)

@@ -109,7 +109,15 @@ struct sl_clock_reading {
     unsigned tries;
 };
 
-/* The time of a caller's clock, clamped to [0, SL_TIME_END). */
+/* To [0, SL_TIME_END). */
+static inline sl_ns sl_clock_clamp(sl_ns now)
+{
+    if (now < 0)
+        return 0;
+    return now < SL_TIME_END ? now : SL_TIME_END - 1;
+}
+
+/* The time of a caller's clock, clamped. */
 sl_ns sl_clock_read(sl_ns (*source)(void *ctx), void *ctx);
 
 /* After SL_SET_STALE: reads the clock again. It has stepped only if this

@@ -275,4 +275,33 @@ TEST(real)
     CHECK(second >= first);
 }
 
+/* The wall clock, the near clock and the wall clock again. */
+static bool is_near(void)
+{
+    sl_ns before = sl_clock_wall(), now = sl_clock_wall_near();
+
+    return now >= before - SL_CLOCK_NEAR &&
+           now <= sl_clock_wall() + SL_CLOCK_NEAR + SL_US;
+}
+
+TEST(near)
+{
+    struct sl_clock_near *near = &sl_clock_near;
+    sl_ns end = sl_clock_wall() + 10 * SL_MS;
+    unsigned off = 0;
+
+    CASE("the near clock is near, from its first reading on");
+    while (sl_clock_wall() < end)
+        off += !is_near();
+    CHECK_EQ(off, 0);
+    CASE("a remembered reading that is too old is not used");
+    near->wall = 0;
+    near->counter -= near->lasts;
+    CHECK(is_near());
+    CASE("nor one of a counter that went back");
+    near->wall = 0;
+    near->counter += UINT64_C(1) << 40;
+    CHECK(is_near());
+}
+
 CHECK_MAIN()
