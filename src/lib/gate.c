@@ -101,20 +101,20 @@ static int check_parts(const struct sluice *gate,
 
 /* ---- conversion to and from the table's structs ---- */
 
-static struct sl_part part_of(const struct sluice *gate,
-                              const struct sluice_part *p, enum sl_take_op op,
-                              sl_ns now)
+/* In place, and without the answer: a struct that is built elsewhere and copied
+ * costs as much as its decision. */
+static void set_part(const struct sluice *gate, const struct sluice_part *p,
+                     enum sl_take_op op, sl_ns now, struct sl_part *ret)
 {
     const struct gate_limit *gl = &gate->limits[p->limit];
 
-    return (struct sl_part){
-        .binding = &gl->binding,
-        .limit = &gl->plans[p->plan],
-        .key = {p->key, p->key_len},
-        .op = op,
-        .cost = p->cost,
-        .taken_at = p->taken_at_ns > 0 ? p->taken_at_ns : now,
-    };
+    memset(ret, 0, offsetof(struct sl_part, answer));
+    ret->binding = &gl->binding;
+    ret->limit = &gl->plans[p->plan];
+    ret->key = (struct sl_str){p->key, p->key_len};
+    ret->op = op;
+    ret->cost = p->cost;
+    ret->taken_at = p->taken_at_ns > 0 ? p->taken_at_ns : now;
 }
 
 static void set_answer(const struct sl_answer *a, bool untracked,
@@ -187,7 +187,7 @@ static int decide_all(struct sluice *gate, struct sluice_part *parts,
     if (now == SL_NS_NONE)
         now = read_clock(gate);
     for (size_t i = 0; i < count; i++)
-        set[i] = part_of(gate, &parts[i], op, now);
+        set_part(gate, &parts[i], op, now, &set[i]);
     decide(gate, set, (unsigned)count, now);
     for (size_t i = 0; i < count; i++)
         set_answer(&set[i].answer, set[i].untracked, &parts[i].answer);
@@ -248,7 +248,7 @@ static void batch_some(struct sluice *gate, struct sluice_part *parts,
     enum sl_set_result results[BATCH];
 
     for (unsigned i = 0; i < count; i++) {
-        some[i] = part_of(gate, &parts[i], SL_TAKE_OP_TAKE, now);
+        set_part(gate, &parts[i], SL_TAKE_OP_TAKE, now, &some[i]);
         pointers[i] = &some[i];
     }
     sl_table_batch(&gate->table, pointers, results, count, now, false);
@@ -340,7 +340,7 @@ int sluice_hold(struct sluice *gate, struct sluice_part *parts, size_t count,
     r = (struct sl_clock_reading){gate->now, gate->now_ctx, read_clock(gate),
                                   false, 0};
     for (size_t i = 0; i < count; i++)
-        set[i] = part_of(gate, &parts[i], SL_TAKE_OP_TAKE, r.now);
+        set_part(gate, &parts[i], SL_TAKE_OP_TAKE, r.now, &set[i]);
     new = new_id(gate);
     while ((result = sl_table_hold(&gate->table, set, (unsigned)count, new,
                                    for_ns, r.now, r.fresh)) == SL_SET_STALE)

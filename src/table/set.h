@@ -116,6 +116,7 @@ struct sl_set {
     struct sl_intent *intent;
     struct sl_set_item items[SL_PARTS];
     unsigned count;
+    uint64_t seen; /* while it is made: a bit for each tag, modulo 64 */
     sl_ns now;
     sl_ns lag; /* `now` minus the caller's reading */
     bool fresh;

@@ -36,13 +36,13 @@ static void begin_item(struct sl_set_item *item, struct sl_part *part)
     item->refunds = item->counted = 0;
 }
 
-/* Prefetches all lines that a key may need. */
+/* Prefetches the lines that a key most likely needs. The second bucket, which
+ * few keys need, is on another page: see sl_table_prefetch(). */
 static inline void fetch(const struct sl_table *table,
                          const struct sl_slot_key *key)
 {
     sl_slot_key_prefetch(table, key->bucket[0], 0);
     sl_slot_key_prefetch(table, key->bucket[0], 1);
-    sl_slot_key_prefetch(table, key->bucket[1], 0); /* for a new key */
 }
 
 static void hash_and_fetch(const struct sl_table *table,
@@ -81,10 +81,15 @@ static int64_t add_deltas(int64_t a, int64_t b)
 static unsigned add_part(struct sl_set *set, struct sl_part *part)
 {
     struct sl_set_item *new = &set->items[set->count];
-    unsigned i;
+    uint64_t bit;
+    unsigned i = 0;
 
     hash_and_fetch(set->table, part, &new->key);
-    for (i = 0; i < set->count; i++) {
+    bit = UINT64_C(1) << new->key.tag % 64;
+    if (!(set->seen & bit)) /* a key that is surely new to the set */
+        i = set->count;
+    set->seen |= bit;
+    for (; i < set->count; i++) {
         struct sl_set_item *item = &set->items[i];
 
         if (item->key.tag == new->key.tag &&
@@ -300,6 +305,7 @@ static enum sl_set_result decide_set(struct sl_set *set, struct sl_part *parts,
     enum sl_set_result result;
 
     set->count = 0;
+    set->seen = 0;
     set->extra = extra;
     for (unsigned i = 0; i < count; i++)
         of[i] = add_part(set, &parts[i]);
