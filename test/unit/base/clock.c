@@ -287,12 +287,15 @@ static bool is_near(void)
 TEST(near)
 {
     struct sl_clock_near *near = &sl_clock_near;
-    sl_ns end = sl_clock_wall() + 10 * SL_MS;
+    sl_ns end = sl_clock_wall() + SL_S;
     unsigned off = 0;
 
     CASE("the near clock is near, from its first reading on");
-    while (sl_clock_wall() < end)
+    for (unsigned i = 0; i < 10000 && sl_clock_wall() < end; i++) {
         off += !is_near();
+        if (near->lasts == 0)
+            i = 0; /* not measured yet; never, if the kernel counts otherwise */
+    }
     CHECK_EQ(off, 0);
     CASE("a remembered reading that is too old is not used");
     near->wall = 0;
