@@ -156,20 +156,28 @@ void sl_buf_check(const struct sl_buf *buf)
 
 #define CHUNK 4096
 
+/* A file that does not fit into the buffer is too large, as one above `most`.
+ */
 static int read_all(int fd, size_t most, struct sl_buf *out)
 {
     size_t begin = out->len;
+    char beyond;
 
     for (;;) {
+        size_t room = out->ceiling - out->len;
+        size_t want = room < CHUNK ? room : CHUNK;
         ssize_t got;
 
         if (out->len - begin > most)
             return SLUICE_EFULL;
-        if (sl_buf_reserve(out, CHUNK))
+        if (want > 0 && sl_buf_reserve(out, want))
             return SLUICE_ENOMEM;
-        got = read(fd, out->bytes + out->len, CHUNK);
+        got = want > 0 ? read(fd, out->bytes + out->len, want)
+                       : read(fd, &beyond, 1);
         if (got == 0)
             return 0;
+        if (got > 0 && want == 0)
+            return SLUICE_EFULL;
         if (got > 0)
             out->len += (size_t)got;
         else if (errno != EINTR)

@@ -111,12 +111,19 @@ static bool read_nets(struct sl_build *b, const struct sl_yaml_node *item,
                                   "A condition can have at most %d networks. "
                                   "Join neighbours into larger ones",
                                   NETS_MAX);
-        if (!sl_net_parse(word, &nets[ret->net_count]))
+        if (sl_net_parse(word, &nets[ret->net_count])) {
+            ret->net_count++;
+            continue;
+        }
+        if (item->substituted) /* it is not shown; say where to look */
             return sl_build_error(b, item,
-                                  "\"%.64s\" is not an address or a network. "
-                                  "Write it like 10.0.0.0/8 or ::1",
-                                  sl_build_shown(&shown).text);
-        ret->net_count++;
+                                  "Entry %u of the list is not an address or a "
+                                  "network. Write it like 10.0.0.0/8 or ::1",
+                                  ret->net_count + 1);
+        return sl_build_error(b, item,
+                              "\"%.64s\" is not an address or a network. "
+                              "Write it like 10.0.0.0/8 or ::1",
+                              sl_build_shown(&shown).text);
     }
     return true;
 }

@@ -167,6 +167,7 @@ check 'a rename over it, too' limited 192.0.2.7
 echo '203.0.113.0/240' >lists/inner.txt
 until_ said 'reload failed, policy unchanged'
 check 'a bad one is refused' exempt 203.0.113.7
+check 'with its place in the list' said 'Entry 1 of the list is not an address'
 check 'and the metric says so' good 0
 echo '203.0.113.0/24' >lists/inner.txt
 until_ good 1

@@ -47,6 +47,31 @@ static void test_read(void)
     sl_buf_done(&buf);
 }
 
+static void test_full(void)
+{
+    static const struct {
+        size_t ceiling;
+        int want;
+    } rows[] = {
+        {LEN,     0           },
+        {LEN - 1, SLUICE_EFULL},
+        {LEN + 1, 0           },
+        {4096,    SLUICE_EFULL},
+    };
+
+    CASE("a buffer for just this file, and smaller ones");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_diag diag = {0};
+        struct sl_buf buf;
+
+        sl_buf_init(&buf, rows[i].ceiling, &sl_alloc_libc);
+        CHECK_EQ(sl_file_read(path, LEN, &buf, &diag), rows[i].want);
+        if (rows[i].want == 0)
+            CHECK_EQ(buf.len, LEN);
+        sl_buf_done(&buf);
+    }
+}
+
 static void test_no_memory(void)
 {
     struct fail fail = {.nth = 1};
@@ -72,6 +97,7 @@ int main(void)
     CASE("a file");
     make_file();
     test_read();
+    test_full();
     test_no_memory();
     unlink(path);
     return CHECK_DONE();
