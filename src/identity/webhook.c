@@ -4,6 +4,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
+#include <pthread.h>
 
 /* Signs ID.TIMESTAMP.BODY, or the parts that the scheme has. */
 static bool feed(EVP_MAC_CTX *mac, enum sl_webhook_scheme scheme,
@@ -35,27 +36,41 @@ static bool sign_by(EVP_MAC_CTX *mac, struct sl_str secret,
                     const struct sl_webhook *message, struct sl_str seconds,
                     struct sl_webhook_sign *ret)
 {
-    char digest[] = "SHA256";
-    const OSSL_PARAM params[] = {
-        OSSL_PARAM_construct_utf8_string("digest", digest, 0),
-        OSSL_PARAM_construct_end(),
-    };
     size_t len = 0;
 
     return EVP_MAC_init(mac, (const unsigned char *)secret.at, secret.len,
-                        params) &&
+                        NULL) &&
            feed(mac, scheme, message, seconds) &&
            EVP_MAC_final(mac, ret->bytes, &len, sizeof(ret->bytes)) &&
            len == SL_WEBHOOK_MAC;
 }
 
+/* To fetch an algorithm takes longer than a signature: one context has both,
+ * and is copied. */
+static EVP_MAC_CTX *hmac_sha256;
+static pthread_once_t fetched = PTHREAD_ONCE_INIT;
+
+static void fetch_once(void)
+{
+    char digest[] = "SHA256";
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string("digest", digest, 0),
+        OSSL_PARAM_construct_end(),
+    };
+    EVP_MAC *hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+
+    hmac_sha256 = hmac ? EVP_MAC_CTX_new(hmac) : NULL;
+    EVP_MAC_free(hmac); /* the context has its own reference */
+    if (hmac_sha256 && !EVP_MAC_CTX_set_params(hmac_sha256, params)) {
+        EVP_MAC_CTX_free(hmac_sha256);
+        hmac_sha256 = NULL;
+    }
+}
+
 static EVP_MAC_CTX *open_mac(void)
 {
-    EVP_MAC *hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-    EVP_MAC_CTX *mac = hmac ? EVP_MAC_CTX_new(hmac) : NULL;
-
-    EVP_MAC_free(hmac); /* the context has its own reference */
-    return mac;
+    pthread_once(&fetched, fetch_once);
+    return hmac_sha256 ? EVP_MAC_CTX_dup(hmac_sha256) : NULL;
 }
 
 /* Compares all signatures, also after a match. */

@@ -374,40 +374,33 @@ static CURLcode set_headers(CURL *easy, struct sl_http_fetch *fetch)
     return curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fetch->list);
 }
 
-/* Pass each byte once; abort a second attempt. */
-static size_t on_send(char *out, size_t size, size_t count, void *ctx)
+/* Before each request, on a new connection or an open one: curl repeats one if
+ * an open connection breaks. */
+static int on_request(void *ctx, char *peer, char *own, int peer_port,
+                      int own_port)
 {
     struct sl_http_fetch *fetch = ctx;
-    struct sl_str rest = sl_str_from(fetch->send, fetch->given);
-    size_t len = size * count < rest.len ? size * count : rest.len;
 
-    if (rest.len == 0)
-        return fetch->send.len > 0 ? CURL_READFUNC_ABORT : 0;
-    memcpy(out, rest.at, len);
-    fetch->given += len;
-    return len;
-}
-
-static CURLcode set_once(CURL *easy, struct sl_http_fetch *fetch)
-{
-    CURLcode code = curl_easy_setopt(easy, CURLOPT_POST, 1L);
-
-    fetch->given = 0;
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                                (curl_off_t)fetch->send.len);
-    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_send);
-    curl_easy_setopt(easy, CURLOPT_READDATA, fetch);
-    return code;
+    (void)peer;
+    (void)own;
+    (void)peer_port;
+    (void)own_port;
+    if (fetch->began)
+        return CURL_PREREQFUNC_ABORT;
+    fetch->began = true;
+    return CURL_PREREQFUNC_OK;
 }
 
 static CURLcode set_sent(CURL *easy, struct sl_http_fetch *fetch)
 {
     CURLcode code = CURLE_OK;
 
-    if (fetch->send.at && fetch->once) {
-        code = set_once(easy, fetch);
-    } else if (fetch->send.at) {
+    fetch->began = false;
+    if (fetch->once) {
+        code = curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request);
+        curl_easy_setopt(easy, CURLOPT_PREREQDATA, fetch);
+    }
+    if (code == CURLE_OK && fetch->send.at) {
         code = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
                                 (curl_off_t)fetch->send.len);
         if (code == CURLE_OK)

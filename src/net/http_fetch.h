@@ -60,7 +60,7 @@ struct sl_http_fetch {
 
     /* Private. */
     bool is_cut;       /* the answer was longer than `most` */
-    size_t given;      /* bytes of `send` passed to curl, with `once` */
+    bool began;        /* a request was sent, with `once` */
     void *easy, *list; /* easy is not NULL while the request runs */
 };
 

@@ -137,6 +137,8 @@ struct sl_webhook_result {
     sl_ns arrived;        /* at the destination, at the latest; 0: not sent */
     struct sl_str answer; /* the first bytes of it */
     struct sl_str error;  /* a sentence without an answer, or "" */
+    bool has_next;        /* the sender has another one of the endpoint, whose
+                           * result comes later */
     bool held;            /* the quota has counted it before this attempt */
     bool returned;        /* it was not sent: others may claim it... */
     sl_ns not_before;     /* ...then */

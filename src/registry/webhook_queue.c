@@ -337,7 +337,7 @@ static int put_result(struct sl_database *db, struct sl_webhook_result *r,
                            : r->retry.result == SL_ATTEMPT_DEAD ? 2
                                                                 : 1,
                            (int)r->tries + 1, due);
-    if (!err)
+    if (!err && (r->attempt.failures > 0 || r->retry.failures > 0))
         err = sl_query_run(db, SL_QUERY_PUT_FAILURES, "tin", r->endpoint,
                            (int)r->retry.failures,
                            r->retry.slow > 0 ? now + r->retry.slow : 0);
@@ -391,7 +391,10 @@ int sl_webhook_record(struct sl_database *db, struct sl_job *job)
         err = record_one(db, r, job->now);
         if (!err)
             err = move_pace(db, w, r);
-        if (!err)
+        /* While others are leased, a success makes nothing due: the result of
+         * the next one schedules, or the end of its lease. */
+        if (!err && !(r->has_next && r->known &&
+                      r->retry.result == SL_ATTEMPT_DELIVERED))
             err = sl_webhook_schedule(db, r->org, r->endpoint, job->now);
     }
     return err;

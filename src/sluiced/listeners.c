@@ -189,7 +189,8 @@ int sl_listeners_begin(struct sl_daemon *daemon)
     sl_admin_ops_open(daemon);
     for (int i = 0; i < SL_PROTOCOLS && !status; i++)
         if (daemon->settings.open[i] ||
-            sl_activated_find(&daemon->activated, listeners[i].name) >= 0)
+            (daemon->settings.only != SL_ONLY_WEBHOOKS &&
+             sl_activated_find(&daemon->activated, listeners[i].name) >= 0))
             status = open_listener(daemon, (enum sl_protocol_id)i);
     return status;
 }

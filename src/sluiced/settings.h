@@ -108,6 +108,13 @@ struct sl_setting_value {
 
 #define SL_THREADS_MOST 64 /* sockets of one address; listener.h */
 
+/* The words of `only`. */
+enum sl_only {
+    SL_ONLY_ALL,
+    SL_ONLY_DECISIONS,
+    SL_ONLY_WEBHOOKS,
+};
+
 struct sl_settings {
     struct sl_arena arena;
     struct sl_setting_value values[SL_SETTINGS];
@@ -136,6 +143,7 @@ struct sl_settings {
     uint64_t memory;
     sl_ns deadline, drain, age; /* age: of connections, gRPC */
     enum sl_forward forward;
+    enum sl_only only;
     struct sl_str hosts; /* "a.example,b.example", or "" */
     struct sl_str access_token, admin_token, admin_read_token;
     struct sl_str usage_token_key; /* "": none */

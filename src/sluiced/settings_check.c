@@ -352,6 +352,7 @@ static const struct {
     FIELD(log_level, read_word, log_level),
     FIELD(log_format, read_word, log_format),
     FIELD(watch, read_switch, watch),
+    FIELD(only, read_word, only),
 #ifdef SL_VIRTUAL_CLOCK
     FIELD(clock, read_switch, virtual_clock),
 #endif
@@ -554,6 +555,15 @@ static bool ends_with(const char *text, const char *tail)
     return len > end && strcmp(text + len - end, tail) == 0;
 }
 
+/* A process that only sends webhooks has the admin listeners. */
+static int close_others(struct sl_settings *s, struct sl_diag *diag)
+{
+    (void)diag;
+    for (int i = 0; i < SL_PROTOCOL_ADMIN; i++)
+        s->open[i] &= s->only != SL_ONLY_WEBHOOKS;
+    return 0;
+}
+
 /* Each listener has its own address. */
 static int check_listeners(struct sl_settings *s, struct sl_diag *diag)
 {
@@ -713,6 +723,21 @@ static int check_state(struct sl_settings *s, struct sl_diag *diag)
                   "usage database; set usage as well, or remove state");
 }
 
+/* A process that only sends works beside others: it shares their database, and
+ * has no state file. */
+static int check_only(struct sl_settings *s, struct sl_diag *diag)
+{
+    if (s->only != SL_ONLY_WEBHOOKS)
+        return 0;
+    if (!s->shared_registry)
+        return refuse(s, SL_SET_only, diag,
+                      "a process that only sends webhooks needs the usage "
+                      "database of the others; set usage to postgres://... or "
+                      "sqlite:PATH?shared");
+    s->state = NULL;
+    return 0;
+}
+
 /* The journal is beside the state file or, without one, beside the database
  * file. */
 static int find_journal(struct sl_settings *s, struct sl_diag *diag)
@@ -780,9 +805,10 @@ int sl_settings_make(struct sl_settings *settings,
                      struct sl_diag *diag)
 {
     static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {
-        check_schemes, read_fields,      read_store,      read_usage,
-        check_state,   read_journal,     read_listeners,  check_deadline,
-        check_tls,     check_read_token, check_listeners,
+        check_schemes,   read_fields,    read_store,   read_usage,
+        check_state,     check_only,     read_journal, read_listeners,
+        close_others,    check_deadline, check_tls,    check_read_token,
+        check_listeners,
     };
     int status = 0;
 

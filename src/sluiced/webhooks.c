@@ -36,13 +36,15 @@
 #define CONNECT (5 * SL_S)
 #define LEASE   (60 * SL_S)
 #define START_MOST                                                             \
-    (30 * SL_S)         /* after the claim; LEASE - TIMEOUT, and less          \
-                         */
-#define HELD_MOST   512 /* deliveries in memory */
-#define LANES_MOST  64  /* endpoints of one claim */
-#define BATCH       64  /* results of one RECORD */
-#define CLAIM_BYTES ((size_t)4 << 20)
-#define LOOK        (5 * SL_S) /* for what was missed */
+    (30 * SL_S)          /* after the claim; LEASE - TIMEOUT, and less         \
+                          */
+#define HELD_MOST    512 /* deliveries in memory */
+#define LANES_MOST   64  /* endpoints of one claim */
+#define BATCH        512 /* results of one RECORD */
+#define BATCH_SHARED 64  /* ...which locks rows that other daemons need */
+#define GATHER       (25 * SL_MS) /* ...that wait for others so long */
+#define CLAIM_BYTES  ((size_t)4 << 20)
+#define LOOK         (5 * SL_S) /* for what was missed */
 #define ON_ITS_WAY                                                             \
     (100 * SL_MS)                /* a request, at most; the rest of the time   \
                                   * until the answer is the server's */
@@ -60,6 +62,7 @@ struct delivery {
                                             * NUL */
     enum stage stage;
     struct delivery *after; /* the next first attempt of the endpoint */
+    bool is_behind;         /* it is `after` another one */
     sl_ns claimed;          /* monotonic */
     sl_ns began, mono;      /* when it was sent */
     struct sl_http_fetch fetch;
@@ -77,8 +80,10 @@ struct sl_webhooks {
     struct sl_loop *loop;
     struct sl_http_fetcher *fetcher;
     struct sl_timer *timer;
+    struct sl_timer *gather; /* of results */
+    bool gathering;
     TAILQ_HEAD(, delivery) held;
-    unsigned held_count;
+    unsigned held_count, done_count; /* done: not recorded yet */
     bool closed;
 
     struct sl_job claim_job;
@@ -102,6 +107,7 @@ struct sl_webhooks {
 
 static void claim(struct sl_webhooks *s);
 static void record(struct sl_webhooks *s);
+static void record_soon(struct sl_webhooks *s);
 static void start(struct delivery *d);
 
 static bool is_draining(const struct sl_webhooks *s)
@@ -132,6 +138,7 @@ static void free_delivery(struct delivery *d)
 
     TAILQ_REMOVE(&s->held, d, all);
     s->held_count--;
+    s->done_count -= d->stage == DONE;
     if (d->fetch.body.alloc) /* it does not run any more */
         sl_buf_done(&d->fetch.body);
     sl_buf_done(&d->signature);
@@ -151,7 +158,9 @@ static void finish(struct delivery *d)
                 a->status == 504 || a->status == 410;
 
     d->stage = DONE;
+    d->s->done_count++;
     d->after = NULL;
+    d->result.has_next = next != NULL;
     d->result.number = d->row.number;
     d->result.tries = (unsigned)d->row.tries;
     d->result.lease = d->row.lease;
@@ -165,7 +174,7 @@ static void finish(struct delivery *d)
     } else if (next) {
         start(next);
     }
-    record(d->s);
+    record_soon(d->s);
 }
 
 /* Returns it to the queue. */
@@ -217,8 +226,9 @@ static void on_answer(struct sl_http_fetch *fetch)
         .timed_out = fetch->timed_out,
         .retry_after = sl_retry_after_read(sl_str_c(fetch->retry_after), now),
     };
-    (void)!getrandom(&r->attempt.random, sizeof(r->attempt.random), 0);
-    if (is_public(fetch))
+    if (r->attempt.status / 100 != 2) /* for the delay */
+        (void)!getrandom(&r->attempt.random, sizeof(r->attempt.random), 0);
+    if (fetch->body.len > 0 && is_public(fetch))
         r->answer = sl_buf_str(&fetch->body);
     r->error = sl_str_c(fetch->why);
     count(d->s, &r->attempt);
@@ -493,18 +503,15 @@ static void start_claimed(struct sl_webhooks *s)
         if (!d || d->row.tries > 0)
             continue;
         if (last && sl_str_eq(last->texts[SL_CLAIMED_ENDPOINT],
-                              d->texts[SL_CLAIMED_ENDPOINT]))
+                              d->texts[SL_CLAIMED_ENDPOINT])) {
             last->after = d;
+            d->is_behind = true;
+        }
         last = d;
     }
     for (d = TAILQ_FIRST(&s->held); d; d = next) {
-        bool is_first = d->stage == WAITING;
-        struct delivery *other;
-
         next = TAILQ_NEXT(d, all);
-        TAILQ_FOREACH(other, &s->held, all)
-        is_first = is_first && other->after != d;
-        if (is_first)
+        if (d->stage == WAITING && !d->is_behind)
             start(d);
     }
 }
@@ -636,8 +643,39 @@ static void on_recorded(struct sl_job *job)
         free_delivery(s->recorded[i]);
     }
     sl_job_clear(job);
-    record(s);
+    record_soon(s);
     claim(s);
+}
+
+/* Is the database of this daemon alone? Then no other has leases. */
+static bool is_alone(const struct sl_daemon *daemon)
+{
+    return !daemon->settings.shared_registry;
+}
+
+static unsigned most_results(const struct sl_webhooks *s)
+{
+    return is_alone(s->daemon) ? BATCH : BATCH_SHARED;
+}
+
+/* Each transaction has a price, so results wait for those that are on their
+ * way, if there are any. */
+static void record_soon(struct sl_webhooks *s)
+{
+    if (s->done_count >= most_results(s) || s->done_count == s->held_count) {
+        record(s);
+    } else if (!s->gathering && s->done_count > 0 && !s->closed) {
+        s->gathering = true;
+        sl_timer_start(s->gather, GATHER);
+    }
+}
+
+static void on_gathered(void *ctx)
+{
+    struct sl_webhooks *s = ctx;
+
+    s->gathering = false;
+    record(s);
 }
 
 static void record(struct sl_webhooks *s)
@@ -652,7 +690,7 @@ static void record(struct sl_webhooks *s)
     if (!s->failed) {
         TAILQ_FOREACH(d, &s->held, all)
         {
-            if (d->stage != DONE || count == BATCH)
+            if (d->stage != DONE || count == most_results(s))
                 continue;
             s->results[count] = d->result;
             s->recorded[count++] = d;
@@ -769,12 +807,6 @@ static void on_freed(struct sl_job *job)
         claim(s);
 }
 
-/* Is the database of this daemon alone? Then no other has leases. */
-static bool is_alone(const struct sl_daemon *daemon)
-{
-    return !daemon->settings.shared_registry;
-}
-
 /* Its end is after that of the registry. */
 int sl_webhooks_open(struct sl_daemon *daemon)
 {
@@ -786,7 +818,7 @@ int sl_webhooks_begin(struct sl_daemon *daemon)
 {
     struct sl_webhooks *s;
 
-    if (!daemon->registry)
+    if (!daemon->registry || daemon->settings.only == SL_ONLY_DECISIONS)
         return 0;
     s = sl_alloc_new(&sl_alloc_libc, sizeof(*s));
     if (!s)
@@ -799,7 +831,8 @@ int sl_webhooks_begin(struct sl_daemon *daemon)
     if (sl_http_fetcher_open(s->loop, &sl_alloc_libc, &s->fetcher,
                              &daemon->why))
         return SL_EXIT_FAILED;
-    if (sl_timer_new(s->loop, on_timer, s, &s->timer))
+    if (sl_timer_new(s->loop, on_timer, s, &s->timer) ||
+        sl_timer_new(s->loop, on_gathered, s, &s->gather))
         return sl_daemon_no_memory(daemon);
     sl_timer_start(s->timer, 0);
     set_wake_loop(daemon, s->loop);
@@ -829,6 +862,7 @@ void sl_webhooks_end(struct sl_daemon *daemon)
             sl_http_fetch_forget(s->fetcher, &d->fetch);
         d->after = NULL;
         d->stage = DONE;
+        s->done_count++;
         d->result.returned = true;
         d->result.number = d->row.number;
         d->result.lease = d->row.lease;
@@ -838,7 +872,8 @@ void sl_webhooks_end(struct sl_daemon *daemon)
     }
     record(s);
     sl_timer_free(s->timer);
-    s->timer = NULL;
+    sl_timer_free(s->gather);
+    s->timer = s->gather = NULL;
     sl_http_fetcher_close(s->fetcher);
     s->fetcher = NULL;
 }

@@ -2,7 +2,9 @@
 #include "webhook/url_guard.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/parse.h"
@@ -60,11 +62,18 @@ static const struct range ranges[] = {
     {"ff00::/8",        "multicast (ff00::/8)",                false},
 };
 
-static bool is_in(const char *text, const struct sl_ip *ip)
-{
-    struct sl_net net;
+/* Each attempt is judged, so the ranges are parsed once. */
+static struct sl_net nets[SL_LEN(ranges)], unicast;
+static pthread_once_t parsed = PTHREAD_ONCE_INIT;
 
-    return sl_net_parse(sl_str_c(text), &net) && sl_net_has(&net, ip);
+static void parse_ranges(void)
+{
+    bool good = sl_net_parse(SL_STR("2000::/3"), &unicast);
+
+    for (size_t i = 0; i < SL_LEN(ranges); i++)
+        good &= sl_net_parse(sl_str_c(ranges[i].net), &nets[i]);
+    if (!good)
+        abort(); /* a typing error above */
 }
 
 static const struct range *find_range(const struct sl_ip *ip)
@@ -72,10 +81,11 @@ static const struct range *find_range(const struct sl_ip *ip)
     static const struct range other = {"", "not a global unicast address",
                                        false};
 
+    pthread_once(&parsed, parse_ranges);
     for (size_t i = 0; i < SL_LEN(ranges); i++)
-        if (is_in(ranges[i].net, ip))
+        if (sl_net_has(&nets[i], ip))
             return &ranges[i];
-    return sl_ip_is_v4(ip) || is_in("2000::/3", ip) ? NULL : &other;
+    return sl_ip_is_v4(ip) || sl_net_has(&unicast, ip) ? NULL : &other;
 }
 
 static bool is_allowed(const struct sl_ip *ip, const struct sl_url_rules *rules)

@@ -207,6 +207,8 @@ static const struct {
     ROW("--log-level=loud", "error|warn|info|debug"),
     ROW("--log-format=xml", "auto|human|json|journal"),
     ROW("--watch=maybe", "is not one of on|off"),
+    ROW("--only=grpc", "is not one of all|decisions|webhooks"),
+    ROW("--only=webhooks", "needs the usage database of the others"),
     ROW("--listen-http=8080", "--listen-http: "),
     ROW("--listen-admin=host:1", "--listen-admin: "),
     ROW("--proxy-protocol=http,",

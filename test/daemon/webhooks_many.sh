@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# webhooks_many.sh -- a daemon that only decides and two processes that only send:
+# each message arrives once, of the senders each has a part, and one destination
+# of many that hangs delays no other. SL_LONG has 1,000 destinations.
+#
+# shellcheck disable=SC2016 # conditions are evaluated later
+
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+
+many=200
+[[ -z ${SL_LONG-} ]] || many=1000
+background dest.log python3 "$here/destination.py" port hits
+until_ test -s port
+dest=http://127.0.0.1:$(<port)
+: >>hits
+cat >p.yaml <<EOF
+sluice: 1
+server: { deadline: 5s }
+limits: { any: { kind: fixed-window, per: user, rate: 1/s } }
+default: [any]
+webhooks: { destination: 1000/s burst 1000, allow: [127.0.0.0/8], insecure: true }
+EOF
+run "$sluiced" -c p.yaml --only webhooks --usage sqlite:./books.db --check
+check 'a process that only sends needs a shared database' has "$err" \
+    'needs the usage database of the others'
+
+usage=(--usage "$SLUICE_TEST_POSTGRES" --threads 1 --store memory:)
+start -c p.yaml --only decisions "${usage[@]}"
+check 'a daemon that decides' alive "$pid"
+decides=$http pids=("$pid")
+ask /v1/webhooks/endpoints -d "{\"org\":\"acme\",\"url\":\"$dest/ok\"}"
+ask /v1/webhooks/messages -d '{"org":"acme","type":"a","payload":1}'
+check 'accepts a message' answers 202
+check 'and has no metrics of a sender' test -z "$(metric sluice_webhook_waiting)"
+for i in 1 2; do
+    start -c p.yaml --only webhooks "${usage[@]}"
+    senders[i]=$admin pids+=("$pid")
+done
+check 'a process that only sends delivers it' until_ grep -q '"path": "/ok"' hits
+check 'and has no other listener' test -z "$http"
+run python3 "$here/webhooks_many.py" "$many" hits "$dest" "$decides"
+sed -n '/^#/p' <<<"$out"
+check 'a destination that hangs delays no other' is 0
+ids=$(grep -v '"/hang"' hits | sed 's/.*"id": "\([^"]*\)".*/\1/' | sort)
+check 'each message arrives once' test "$(uniq -d <<<"$ids" | wc -l)" = 0
+for i in 1 2; do
+    admin=${senders[i]}
+    check "sender $i has sent a part" test \
+        "$(metric 'sluice_webhook_attempts_total{class="success"}')" -gt $((many / 20))
+done
+for pid in "${pids[@]}"; do kill -9 "$pid"; done
+finish
