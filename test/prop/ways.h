@@ -362,6 +362,8 @@ static void make_caller(struct tale *t, struct act *a)
         add_header(a, "X-Client", WORD(rng, "mobile", "tv"));
     if (rng_once_in(rng, 3))
         add_header(a, "x-tokens", WORD(rng, "4", "1", "0", "many", "-1", "70"));
+    if (rng_once_in(rng, 4))
+        add_header(a, "content-length", WORD(rng, "0", "3", "5000", "many"));
 }
 
 static void make_cost(struct tale *t, struct act *a)

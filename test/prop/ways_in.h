@@ -833,14 +833,25 @@ static void put_field(struct side *s, const char *name, const char *value)
         PUTF(&s->in, "%s: %s\r\n", name, value);
 }
 
+/* The length of the client's body, or NULL. */
+static const char *length_of(const struct act *a)
+{
+    for (unsigned h = 0; h < a->header_count; h++)
+        if (strcmp(a->headers[h].name, "content-length") == 0)
+            return a->headers[h].value;
+    return NULL;
+}
+
 static void put_auth(struct side *s, const struct act *a, unsigned i)
 {
     static const char *const families[] = {"Original", "Forwarded"};
+    const char *length = length_of(a);
     enum sl_forward family = (enum sl_forward)(i % 3);
     size_t body = a->body ? strlen(a->body) : 0;
     char name[64];
 
-    if (family == SL_FORWARD_PATH && (a->has_cost || !is_plain(a->path)))
+    if (family == SL_FORWARD_PATH &&
+        (a->has_cost || length || !is_plain(a->path)))
         family = SL_FORWARD_ORIGINAL;
     s->http.forward = family;
     sl_buf_clear(&s->in);
@@ -857,6 +868,8 @@ static void put_auth(struct side *s, const struct act *a, unsigned i)
         put_field(s, name, a->method);
         snprintf(name, sizeof(name), "X-%s-Uri", families[family]);
         put_field(s, name, a->path);
+        snprintf(name, sizeof(name), "X-%s-Content-Length", families[family]);
+        put_field(s, name, length);
     }
     put_field(s, "X-Forwarded-For", a->ip[0] ? a->ip : NULL);
     put_field(s, "X-User", a->user);
@@ -864,7 +877,8 @@ static void put_auth(struct side *s, const struct act *a, unsigned i)
     put_field(s, "X-Plan", a->plan);
     put_field(s, "X-Role", a->role);
     for (unsigned h = 0; h < a->header_count; h++)
-        put_field(s, a->headers[h].name, a->headers[h].value);
+        if (strcmp(a->headers[h].name, "content-length") != 0)
+            put_field(s, a->headers[h].name, a->headers[h].value);
     PUTF(&s->in, "\r\n%s", a->body ? a->body : "");
 }
 
