@@ -36,11 +36,11 @@ function addHeaders(response, result) {
     const { writeHead } = response;
 
     response.writeHead = function (status, ...rest) {
-        const given = rest.find((one) => typeof one === "object");
         const text = typeof rest[0] === "string" ? [rest[0]] : [];
 
         response.writeHead = writeHead;
-        setGiven(response, given);
+        if (rest.length > 0)
+            setGiven(response, rest.find((one) => typeof one === "object"));
         setHeaders(response, result);
         return writeHead.call(response, status, ...text);
     };

@@ -133,10 +133,39 @@ for test in json.load(sys.stdin):
 # The clients below clients/ in their frameworks, and clients of others, against
 # real daemons. Three minutes at most with warm caches.
 stage_clients() {
+    local status=0
+
     scripts/setup clients
     configure_plain
     build build/plain
-    run_tests build/plain clients '' --no-rebuild --suite clients
+    record_answers clients
+    run_tests build/plain clients '' --no-rebuild --suite clients || status=$?
+    check_answers clients || status=$?
+    return "$status"
+}
+
+# Daemons of tests record their answers, for check_answers.
+record_answers() {
+    export TEST_ANSWERS=$PWD/build/logs/$1.answers
+    rm -f "$TEST_ANSWERS"
+}
+
+# check_answers STAGE: validate what was recorded against the API description.
+# Adds to the tally of the stage.
+check_answers() {
+    local good bad note status=0
+
+    [[ -s $TEST_ANSWERS && -f build/logs/$1.tally ]] || return 0
+    read -r good bad note <"build/logs/$1.tally"
+    if node test/js/recorded.js "$TEST_ANSWERS" >"build/logs/$1.api"; then
+        good=$((good + 1))
+    else
+        cat "build/logs/$1.api" >>"build/logs/$1.failed"
+        bad=$((bad + 1)) status=1
+    fi
+    tally "$1" "$good" "$bad" \
+        "$note, $(tail -n 1 "build/logs/$1.api") by openapi.yaml"
+    return "$status"
 }
 
 # Set $reports: sanitizers of all processes of stage $1 write to these files,

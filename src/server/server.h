@@ -79,6 +79,8 @@ struct sl_protocol {
 enum sl_forward { SL_FORWARD_ORIGINAL, SL_FORWARD_FORWARDED, SL_FORWARD_PATH };
 
 /* Settings that all workers share. Read-only while a worker is open. */
+struct sl_http_call;
+
 struct sl_server {
     const struct sl_protocol *protocol;
     const char *name;         /* metric label `door` */
@@ -103,7 +105,8 @@ struct sl_server {
     bool sessions;       /* admin: browsers may have a session, session.c */
     struct sl_str hosts; /* names of this machine, "a.example,b.example" */
     void *ctx;           /* admin: struct sl_admin, see admin.h */
-    struct sl_usage_page *usage_page; /* see http.h; NULL: none */
+    struct sl_usage_page *usage_page;               /* see http.h; NULL: none */
+    void (*on_answer)(const struct sl_http_call *); /* for tests; NULL: none */
 };
 
 /* ---- workers ---- */

@@ -393,6 +393,9 @@ sl_unstep_f sl_process_end, sl_policy_end, sl_state_end, sl_engine_end;
  * memory, or in a remote store, which is emptied. On failure nothing changes.
  */
 SL_MUST_USE int sl_engine_reset(struct sl_daemon *daemon);
+
+/* test_answers.c: what records answers, or NULL. */
+void (*sl_test_answers(void))(const struct sl_http_call *);
 #endif
 
 /* The policy that runs without a policy file: YAML without warnings. */

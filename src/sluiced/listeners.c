@@ -108,6 +108,9 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
             .ctx = &daemon->admin,
             .usage_page = &daemon->usage_page,
         };
+#ifdef SL_VIRTUAL_CLOCK
+    server.on_answer = sl_test_answers();
+#endif
     return server;
 }
 

@@ -190,6 +190,8 @@ void sl_http_count(const struct sl_http_call *call)
 
     if (worker->stats)
         sl_metrics_request(worker->stats, worker->server->name, call->status);
+    if (worker->server->on_answer)
+        worker->server->on_answer(call);
 }
 
 bool sl_http_handle(struct sl_http_call *call)

@@ -1,0 +1,51 @@
+// recorded.js FILE -- validates the answers that the daemons of other tests have
+// recorded (src/sluiced/test_answers.c) against the API description.
+//
+// Prints each complaint once, with the first answer that has it.
+
+import { readFileSync } from "node:fs";
+
+import { Description } from "./description.js";
+import { load } from "./frameworks.js";
+
+const root = new URL("../..", import.meta.url).pathname;
+
+// Paths that no listener has: tests ask for them to see the refusal.
+const isRefusal = (status, type) =>
+    [400, 404, 405].includes(status) && type === "application/problem+json";
+
+function* answersOf(bytes) {
+    for (let at = 0; at < bytes.length;) {
+        const end = bytes.indexOf("\n", at);
+        const [method, path, status, type, length] =
+            bytes.toString("latin1", at, end).split(/ (?=[^ ]*(?: |$))/);
+        const from = end + 1;
+
+        yield { method, path, status: Number(status), type,
+                text: bytes.toString("utf8", from, from + Number(length)) };
+        at = from + Number(length) + 1;
+    }
+}
+
+const description = new Description(load("yaml").parse(
+    readFileSync(`${root}docs/reference/openapi.yaml`, "utf8")));
+const complaints = new Map();
+let count = 0;
+
+for (const { method, path, status, type, text } of
+    answersOf(readFileSync(process.argv[2]))) {
+    if (!description.find(path) && isRefusal(status, type))
+        continue;
+    count++;
+    for (const why of description.check(method, path, status, type, text)) {
+        const key = `${method} ${description.find(path) ?? path} ${status}: ` +
+            why.replace(/\/\d+/g, "/N");
+
+        if (!complaints.has(key))
+            complaints.set(key, `${path}: ${text.slice(0, 600)}`);
+    }
+}
+for (const [why, example] of complaints)
+    console.log(`${why}\n    ${example}`);
+console.log(`${count} answers, ${complaints.size} complaints`);
+process.exitCode = complaints.size > 0 || count === 0 ? 1 : 0;
