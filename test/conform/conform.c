@@ -122,6 +122,8 @@ static void make_limit(struct history *h, unsigned i)
         s->capacity = l->capacity < s->capacity ? l->capacity : s->capacity;
     }
     sl_limit_derive(&h->stored[i].strictest);
+    h->stored[i].quota_leased =
+        h->conform->leases_quotas && sl_is_durable(h->stored[i].strictest.kind);
     for (unsigned k = 0; k < KEYS; k++)
         snprintf(h->keys[i][k], sizeof(h->keys[i][k]), "%s:k%u", h->names[i],
                  k);
@@ -212,7 +214,8 @@ static void move_time(struct history *h)
     *now -= *now % SL_US;
     if (h->conform->latest)
         *now = unless_just_behind(*now, h->conform->latest(h->conform->store));
-    if (h->conform->names_windows && is_other_window(h))
+    if ((h->conform->names_windows && is_other_window(h)) ||
+        (h->conform->leases_quotas && *now < h->latest))
         *now = h->latest;
     pass_cells(h, now);
     h->latest = *now > h->latest ? *now : h->latest;
@@ -285,12 +288,15 @@ static void make_part(struct history *h, struct asked *a, unsigned i)
         .key = sl_str_c(h->keys[limit][key]),
         .name = sl_str_c(h->keys[limit][key]),
         .cost = random_cost(&h->rng, &h->limits[limit][a->plan[i]]),
-        .taken_at = h->past < h->conform->now ? h->past : h->conform->now,
+        .taken_at = h->past < h->conform->now && !h->conform->leases_quotas
+                        ? h->past
+                        : h->conform->now, /* by which a take is undone */
     };
     if (h->conform->counts && i > 0 && p->limit->kind == SL_PENALTY &&
         rng_below(&h->rng, 4))
         p->penalty_of = (uint8_t)(1 + rng_below(&h->rng, i));
-    if (may_carry(h, a, i) && rng_below(&h->rng, 2)) {
+    if (!h->conform->leases_quotas && may_carry(h, a, i) &&
+        rng_below(&h->rng, 2)) {
         p->carried = true;
         p->cost = 0;
     } else if (rng_below(&h->rng, 4) == 0) {
@@ -392,6 +398,9 @@ static bool step(struct history *h, unsigned number)
         allowed = model_set(h, &a, want);
     if (!ask(h, &a))
         return false;
+    for (unsigned i = 0; i < a.take.count; i++)
+        if (!allowed && h->conform->leases_quotas)
+            want[i].wait = a.parts[i].answer.wait; /* nothing waits */
     for (unsigned i = 0; i < a.take.count; i++)
         if (!same_answer(&want[i], &a.parts[i].answer)) { /* (2) */
             print_difference(h, &a, number, i, &want[i]);

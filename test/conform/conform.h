@@ -44,6 +44,10 @@ struct conform {
     bool in_steps;
     /* The store counts refused takes for their penalties. */
     bool counts;
+    /* Quotas and levels are leased, and elsewhere than the other limits. The
+     * clock does not go back: what quotas deny is only read in the other store,
+     * so that its cells are not healed then. */
+    bool leases_quotas;
 };
 
 /* Run `steps` takes made from `seed`. True if all agreed; otherwise the first
