@@ -473,6 +473,7 @@ static int open_database(struct sl_registry *r, struct sl_diag *diag)
     /* Whether there are subjects is not known. */
     atomic_store(&r->has_subjects, r->is_away);
     err = r->is_away ? 0 : read_state(r);
+    r->db.serves = !err;
     if (err)
         *diag = r->db.diag;
     return err;

@@ -41,6 +41,8 @@ struct sl_database {
     char word[20];      /* random and unique, chosen at each start */
     uint64_t uncertain_txn; /* its COMMIT was sent and not answered; 0: none */
     bool is_away; /* after open(): not reached yet; each query tries again */
+    bool serves;  /* its state was read, and jobs wait for it: locks are not
+                   * waited for as long as before */
     uint64_t overshoot; /* units that the open transaction has recorded of
                          * leases that were freed */
     bool is_locked;     /* the last error: a lock was not granted in time */

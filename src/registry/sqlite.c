@@ -27,7 +27,9 @@
  * that has waited do not wait, too, until a transaction begins again. */
 #define BUSY_MS       1000
 #define BUSY_AGAIN_MS 20
-#define OPEN_MS       10000 /* at least, for a shared file */
+#define OPEN_MS                                                                \
+    10000 /* at least, for a shared file, and until its state                  \
+           * was read */
 
 #define PATH_MOST 4096
 #define SHARED    "?shared" /* the end of the path of a shared file */
@@ -438,6 +440,7 @@ static int open_path(const char *path, sqlite3 **ret, struct sl_diag *diag)
 
 struct file {
     sqlite3 *db;
+    const struct sl_database *owner;
     bool was_busy;    /* another process had locked it for BUSY_MS */
     sl_ns busy_since; /* monotonic */
     sqlite3_stmt *queries[SL_QUERIES];
@@ -472,11 +475,13 @@ static void bind(struct sl_database *db, enum sl_query query, int at,
 static int wait_busy(void *ctx, int count)
 {
     struct file *f = ctx;
-    sl_ns now = sl_clock_mono();
+    sl_ns now = sl_clock_mono(), most = f->was_busy ? BUSY_AGAIN_MS : BUSY_MS;
 
+    if (!f->owner->serves)
+        most = OPEN_MS; /* a start does not fail because others write */
     if (count == 0)
         f->busy_since = now;
-    if (now - f->busy_since >= (f->was_busy ? BUSY_AGAIN_MS : BUSY_MS) * SL_MS)
+    if (now - f->busy_since >= most * SL_MS)
         return 0;
     sqlite3_sleep(1 + count % 3); /* ms */
     return 1;
@@ -594,6 +599,7 @@ static int sqlite_open_file(struct sl_database *db, const char *where,
     if (!f)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(f, 0, sizeof(*f));
+    f->owner = db;
     db->conn = f;
     err = open_path(where, &f->db, diag);
     if (!err) {

@@ -1,5 +1,6 @@
 /* trouble.c -- reports while the disk is full, or while another process locks
  * the file: acknowledged reports are stored, and repeated ones once. */
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -94,6 +95,62 @@ static void test_locked(struct world *w)
     sqlite3_close(other);
 }
 
+static sqlite3 *writer;
+static const char *path_of_writer;
+static pthread_t thread;
+
+static void *write_long(void *ctx)
+{
+    (void)ctx;
+    /* style: SQLite waits by the real clock, and this must last longer */
+    usleep(1500000);
+    run(writer, "COMMIT");
+    return NULL;
+}
+
+/* Called while the state is read: another daemon writes from now on. */
+static int lock_file(void *ctx, struct sl_unit_list *ret)
+{
+    (void)ctx;
+    (void)ret;
+    if (!writer && CHECK_EQ(sqlite3_open(path_of_writer, &writer), 0)) {
+        run(writer, "BEGIN EXCLUSIVE");
+        CHECK_EQ(pthread_create(&thread, NULL, write_long, NULL), 0);
+    }
+    return 0;
+}
+
+static uint64_t see(void *ctx, const struct sl_usage_entry *usage)
+{
+    (void)ctx;
+    (void)usage;
+    return 0;
+}
+
+static void test_start(struct world *w)
+{
+    char shared[120];
+    struct sl_registry_options options = {.path = shared,
+                                          .on_fault = on_fault,
+                                          .list_units = lock_file,
+                                          .on_usage = see,
+                                          .ctx = w};
+    struct sl_diag diag = {0};
+
+    CASE("a start waits for others that write, longer than jobs do");
+    world_stop(w);
+    path_of_writer = w->path;
+    snprintf(shared, sizeof(shared), "%s?shared", w->path);
+    if (!CHECK_EQ(sl_registry_open(&options, &w->registry, &diag), 0)) {
+        printf("Bail out! %s\n", diag.sentence);
+        exit(1);
+    }
+    CHECK(writer);
+    pthread_join(thread, NULL);
+    sqlite3_close(writer);
+    CHECK(put_key(w, REPORTS + 2));
+}
+
 int main(void)
 {
     struct world w;
@@ -101,6 +158,7 @@ int main(void)
     world_open(&w);
     test_full(&w);
     test_locked(&w);
+    test_start(&w);
     world_close(&w);
     return CHECK_DONE();
 }
