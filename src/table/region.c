@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/limit.h"
 #include "table/hold_record.h"
 #include "table/set.h"
@@ -172,6 +173,8 @@ static uint64_t sum_of_all(const struct sl_region *r)
 
 /* ---- opening ---- */
 
+static int check_records(const struct sl_region *r, struct sl_diag *diag);
+
 static int check_size(uint64_t size, struct sl_diag *diag)
 {
     if (size < SL_REGION_MIN || size > SL_REGION_MAX)
@@ -272,9 +275,29 @@ static int map_file(struct sl_region *r, const char *path, bool fresh,
     return 0;
 }
 
+/* On the disk first: the region changes, and a seal that survives a crash of
+ * the machine must not match later contents. */
+static void unseal(struct sl_region *r)
+{
+    atomic_store(&sl_region_head(r)->sealed, 0);
+    if (r->fd >= 0)
+        msync(r->map, 4096, MS_SYNC);
+}
+
+/* A file that is as it was left. */
+static int reopen(struct sl_region *r, struct sl_diag *diag)
+{
+    int err = check_head(r, diag);
+
+    if (err)
+        return err;
+    unseal(r);
+    return check_records(r, diag);
+}
+
 int sl_region_validate(struct sl_region *r, bool alone, struct sl_diag *diag)
 {
-    struct sl_region_head *head = sl_region_head(r);
+    const struct sl_region_head *head = sl_region_head(r);
     int err = check_head(r, diag);
     uint64_t sealed;
 
@@ -284,11 +307,7 @@ int sl_region_validate(struct sl_region *r, bool alone, struct sl_diag *diag)
     if (sealed && sealed != sum_of_all(r))
         return sl_diag_error(diag, SLUICE_EDAMAGE,
                              "it was changed after it was closed");
-    /* On the disk first: the check changes the region, and a seal that survives
-     * a crash of the machine must not match later contents. */
-    atomic_store(&head->sealed, 0);
-    if (r->fd >= 0)
-        msync(r->map, 4096, MS_SYNC);
+    unseal(r);
     return sl_region_check(r, diag);
 }
 
@@ -340,6 +359,55 @@ static bool is_blank(const struct sl_region *r)
     return true;
 }
 
+/* ---- files that are as they were left ---- */
+
+/* Names this start of the machine; 0: unknown. */
+static uint64_t boot(void)
+{
+    static const struct sl_hash_key key = {0x736c7569, 0x626f6f74};
+    char text[64];
+    ssize_t got = -1;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        got = read(fd, text, sizeof(text));
+        close(fd);
+    }
+    return got > 0 ? sl_hash64(&key, (struct sl_str){text, (size_t)got}) | 1
+                   : 0;
+}
+
+/* Writes the marks of a file that is about to be sealed. */
+static void mark_left(struct sl_region_head *head)
+{
+    struct sl_hash_key random = {0, 0};
+
+    atomic_store(&head->left_boot, sl_hash_key_make(&random) ? 0 : boot());
+    atomic_store(&head->left_s, (uint64_t)(sl_clock_wall() / SL_S));
+    atomic_store(&head->left_ns, random.k0 % (uint64_t)SL_S);
+}
+
+/* After the region is unmapped, which may change the time. */
+static void set_left(int fd, const struct sl_region_head *left)
+{
+    struct timespec times[2] = {
+        {.tv_nsec = UTIME_OMIT         },
+        { (time_t)sl_peek(&left->left_s), (long)sl_peek(&left->left_ns)},
+    };
+
+    (void)!futimens(fd, times); /* if it fails, the file is checked */
+}
+
+static bool is_as_left(const struct sl_region *r, const struct stat *st)
+{
+    const struct sl_region_head *head = sl_region_head(r);
+
+    return sl_peek(&head->sealed) && sl_peek(&head->left_boot) &&
+           sl_peek(&head->left_boot) == boot() &&
+           sl_peek(&head->left_s) == (uint64_t)st->st_mtim.tv_sec &&
+           sl_peek(&head->left_ns) == (uint64_t)st->st_mtim.tv_nsec;
+}
+
 /* SLUICE_EDAMAGE: the file cannot be used. *alone: no other process uses it. */
 static int try_file(struct sl_region *r, const char *path, bool *alone,
                     struct sl_diag *diag)
@@ -365,6 +433,8 @@ static int try_file(struct sl_region *r, const char *path, bool *alone,
     assert(r->base);
     if (*alone && is_blank(r))
         err = make(r, diag);
+    else if (*alone && is_as_left(r, &st))
+        err = reopen(r, diag);
     else
         err = sl_region_validate(r, *alone, diag);
     if (!err && !lock_byte(r->fd, LOCK_USING, F_RDLCK, true))
@@ -424,8 +494,15 @@ void sl_region_close(struct sl_region *r)
         lock_byte(r->fd, LOCK_OPENING, F_WRLCK, true) &&
         lock_byte(r->fd, LOCK_USING, F_WRLCK, false) &&
         msync(r->map, r->map_len, MS_SYNC) == 0) {
+        struct sl_region_head left;
+
+        mark_left(sl_region_head(r));
         atomic_store(&sl_region_head(r)->sealed, sum_of_all(r));
         msync(r->map, 4096, MS_SYNC);
+        left = *sl_region_head(r);
+        munmap(r->map, r->map_len);
+        r->map = NULL;
+        set_left(r->fd, &left);
     }
     let_go(r);
 }
@@ -752,10 +829,9 @@ static bool possible_holds(const struct sl_region *r)
     return true;
 }
 
-int sl_region_check(const struct sl_region *r, struct sl_diag *diag)
+/* Limits and actors. */
+static int check_records(const struct sl_region *r, struct sl_diag *diag)
 {
-    const struct sl_region_head *head = sl_region_head(r);
-
     for (uint64_t i = 0; i < SL_LIMITS; i++)
         if (!possible_limit(sl_region_limit(r, i)))
             return sl_diag_error(diag, SLUICE_EDAMAGE,
@@ -766,6 +842,16 @@ int sl_region_check(const struct sl_region *r, struct sl_diag *diag)
                 diag, SLUICE_EDAMAGE,
                 "the record of actor %" PRIu64 " in it is damaged", i);
     recover(r);
+    return 0;
+}
+
+int sl_region_check(const struct sl_region *r, struct sl_diag *diag)
+{
+    const struct sl_region_head *head = sl_region_head(r);
+    int err = check_records(r, diag);
+
+    if (err)
+        return err;
     for (uint64_t i = 0; i < head->buckets; i++)
         if (!possible_bucket(r, i))
             return sl_diag_error(diag, SLUICE_EDAMAGE,

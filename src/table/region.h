@@ -16,7 +16,9 @@
  * The first part of the head never changes and has a checksum. When the last
  * process closes a file, the whole region is `sealed` with a checksum; a sealed
  * file whose checksum differs is damaged. A file that was not sealed (its
- * process was killed) is checked for structure.
+ * process was killed) is checked for structure. A sealed file that has not been
+ * written since, on a machine that has not been started since, is trusted: it
+ * is opened at once, whatever its size.
  */
 #ifndef SL_TABLE_REGION_H
 #define SL_TABLE_REGION_H
@@ -187,6 +189,12 @@ struct sl_region_head {
 
     /* The next expiry; read by every decision, so on its own line. */
     _Alignas(64) sl_word due[2];
+
+    /* How the file was left, see sl_region_close(): the boot of the machine,
+     * and the time of its last change in seconds and ns. 0: not known. */
+    _Alignas(64) sl_word left_boot;
+    sl_word left_s;
+    sl_word left_ns;
 };
 
 struct sl_region {
@@ -283,7 +291,9 @@ SL_MUST_USE int sl_region_open_memory(struct sl_region *ret, void *memory,
 SL_MUST_USE int sl_region_check(const struct sl_region *r,
                                 struct sl_diag *diag);
 
-/* Closes. A file is sealed if no other process has it open. */
+/* Closes. A file is sealed if no other process has it open. Its time of change
+ * is then set to one with a random fraction of a second, which is also in the
+ * head: any later write changes the time. */
 void sl_region_close(struct sl_region *r);
 
 /* May this file be used? `alone`: no other process uses it, so that all of it

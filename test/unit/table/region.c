@@ -173,6 +173,65 @@ TEST(files)
                              "or directory");
 }
 
+/* Sets the time of the last change of the file. */
+static void set_time(struct timespec at)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, at};
+
+    CHECK_EQ(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* Opens the file, which has a damaged cell that its structure does not show,
+ * with the time of its last change. */
+static int open_damaged(struct timespec at)
+{
+    struct sl_region region;
+    struct sl_diag diag;
+    int err;
+
+    write_word(LAST_CELL + 8, word_in_file(LAST_CELL + 8) ^ 1);
+    set_time(at);
+    err = open_it(&region, MIB, SL_DAMAGE_REFUSE, &diag);
+    if (!err)
+        sl_region_close(&region);
+    return err;
+}
+
+TEST(left)
+{
+    struct stat st;
+
+    CASE("a sealed file that was not written since is trusted");
+    make_file();
+    CHECK_EQ(stat(path, &st), 0);
+    CHECK_EQ(word_in_file(HEAD_AT(left_ns)), st.st_mtim.tv_nsec);
+    CHECK_EQ(open_damaged(st.st_mtim), 0);
+    CASE("but not with another time");
+    make_file();
+    CHECK_EQ(stat(path, &st), 0);
+    st.st_mtim.tv_nsec ^= 1;
+    CHECK_EQ(open_damaged(st.st_mtim), SLUICE_EDAMAGE);
+    st.st_mtim.tv_nsec ^= 1;
+    st.st_mtim.tv_sec++;
+    CHECK_EQ(open_damaged(st.st_mtim), 0); /* the cell is as it was */
+    CASE("nor after a start of the machine");
+    make_file();
+    CHECK_EQ(stat(path, &st), 0);
+    write_word(HEAD_AT(left_boot), word_in_file(HEAD_AT(left_boot)) ^ 2);
+    CHECK_EQ(open_damaged(st.st_mtim), SLUICE_EDAMAGE);
+    CASE("nor without a seal");
+    make_file();
+    CHECK_EQ(stat(path, &st), 0);
+    write_word(HEAD_AT(sealed), 0);
+    write_word(LAST_TAG, ~UINT64_C(0));
+    set_time(st.st_mtim);
+    CHECK_EQ(held_in_file(), 99);
+    CASE("keys are there again");
+    make_file();
+    CHECK_EQ(held_in_file(), 3);
+    CHECK_EQ(held_in_file(), 3);
+}
+
 /* A word is changed in a closed file. */
 TEST(damage)
 {
