@@ -224,6 +224,8 @@ struct sl_peer_daemon {
     char name[128], node[128];
     uint64_t nonce;             /* of its process */
     int64_t step;               /* of its counts that is read next */
+    int64_t gap;                /* a step that was missing, */
+    sl_ns gap_at;               /* and when that was seen */
     struct sl_history *history; /* NULL: no step was read yet */
     struct sl_buf state, top;   /* as it wrote them */
 };

@@ -27,7 +27,8 @@
 #define KEEP       4 /* and the slot */
 #define LIFE       (60 * SL_S)
 #define STEP_LIFE  (120 * SL_S)
-#define STEPS_MOST 6    /* that are read or written at once */
+#define STEPS_MOST 6    /* that are written at once, or waited for */
+#define AHEAD      3    /* that are looked for at once */
 #define FREE_SLOTS 8    /* behind the last one in use that are looked at */
 #define TEXT_MOST  5000 /* <= SL_REPEAT_MEMO */
 #define TOP_SENT   40
@@ -333,20 +334,33 @@ static void hear_slot(struct call *c)
         p->used = c->slot + 1;
 }
 
+/* Steps are written in order. One that is missing, with a later one there, was
+ * never written; it is looked for once more, because it may have come in
+ * between. */
+static bool is_next(const struct sl_daemon_peers *p,
+                    struct sl_peer_daemon *peer, int64_t step)
+{
+    if (step == peer->step)
+        return true;
+    if (step < peer->step)
+        return false;
+    if (peer->gap == peer->step && peer->gap_at < p->ticked)
+        return true;
+    peer->gap = peer->step;
+    peer->gap_at = p->ticked;
+    return false;
+}
+
 static void hear_step(const struct call *c)
 {
     struct sl_daemon_peers *p = &c->daemon->peers;
     struct sl_peer_daemon *peer = &p->peers[c->slot];
     struct sl_str text = {c->memo, c->call.len};
 
-    bool has = c->call.found == SL_REPEAT_AGAIN;
-
-    if (!peer->is_there || c->step != peer->step)
+    if (!peer->is_there || c->call.found != SL_REPEAT_AGAIN ||
+        !is_next(p, peer, c->step))
         return;
-    if (has || c->step < c->call.now / (10 * SL_S) - 2)
-        peer->step++; /* one that is still not there was never written */
-    if (!has)
-        return;
+    peer->step = c->step + 1;
     if (!peer->history && sl_history_open(&sl_alloc_libc, &peer->history))
         return;
     sl_history_step_add(peer->history, c->step, text);
@@ -570,8 +584,9 @@ static void look_for_steps(struct sl_daemon *daemon)
             continue;
         if (peer->step < now - STEPS_MOST) /* they have expired */
             peer->step = now - STEPS_MOST;
-        if (peer->step < now)
-            look(daemon, STEP, i, peer->step);
+        for (int64_t step = peer->step; step < now && step < peer->step + AHEAD;
+             step++)
+            look(daemon, STEP, i, step);
     }
 }
 

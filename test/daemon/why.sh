@@ -24,6 +24,8 @@ routes:
   - { match: /jobs, limits: [], backlog: { name: jobs, max: 10 } }
   - { match: /minutes, limits: [minutes] }
   - { match: /places, limits: [places] }
+  - { match: /account, limits: [], anonymous: deny }
+  - { match: /alone, limits: [], guard: { key: "alone:{user}", hold: 60s } }
 default: [requests]
 EOF
 }
@@ -90,6 +92,19 @@ ask_for ann /jobs
 why "$(id)"
 check 'a backlog' has "$out" 'The backlog behind this route is too long.'
 
+ask_for '' /account
+why "$(id)"
+check 'a caller without a name' has "$out" 'The route needs an identity; this request had none.'
+check 'is 401' has "$out" ' with 401 UNAUTHORIZED.'
+for _ in 1 2; do ask_for eve /alone; done
+why "$(id)"
+check 'a guard' has "$out" 'Another request of the same guard was running.'
+run "$sluice" block user eve until=1h note=scraping --admin-url "http://$admin"
+ask_for eve /account
+why "$(id)"
+check 'a block' has "$out" 'The caller is blocked.'
+check 'is 403' has "$out" ' with 403 BLOCKED.'
+
 # ---- by caller and time ----
 
 why user=ann at=2026-11-15T14:03 within=5m
@@ -148,7 +163,7 @@ counts() {
 check 'they are in the database' until_ written
 seen=0 cursor=
 while page "$cursor" && ((count > 0)); do seen=$((seen + count)); done
-check 'pages have each record once' [ "$seen" = 8 ]
+check 'pages have each record once' [ "$seen" = 11 ]
 for bad in 'limit=0' 'limit=1001' 'before=7' 'scope=user' 'from=x' 'passed=1' 'x=1'; do
     tell "/v1/denials?$bad"
     check "refused: $bad" answers 400
