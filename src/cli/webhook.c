@@ -154,12 +154,17 @@ static int sign(struct question *q)
     struct sl_webhook_sign made;
     char text[SL_WEBHOOK_TEXT];
     FILE *out = q->args->cli->out;
+    const uint8_t *key;
 
     if (message->timestamp.len == 0)
         message->timestamp = (struct sl_str){
             q->seconds, sl_digits((uint64_t)(q->now / SL_S), q->seconds)};
     if (message->id.len == 0)
         message->id = SL_STR("msg_test");
+    if (sl_webhook_is_public(q->rules.secrets[0], &key))
+        return sl_cli_fail(q->args,
+                           "a public key (whpk_...) verifies, and does "
+                           "not sign");
     if (sl_webhook_sign(&q->rules, message, &made))
         return sl_cli_no_memory(q->args);
     sl_webhook_write(q->rules.scheme, &made, message->timestamp, text);

@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 #include <pthread.h>
+#include <string.h>
 
 /* Signs ID.TIMESTAMP.BODY, or the parts that the scheme has. */
 static bool feed(EVP_MAC_CTX *mac, enum sl_webhook_scheme scheme,
@@ -85,6 +86,57 @@ static bool match(const struct sl_webhook_said *said,
     return found;
 }
 
+/* ---- ed25519 ---- */
+
+static bool verify_by(EVP_PKEY *key, const struct sl_webhook_said *said,
+                      const unsigned char *text, size_t len)
+{
+    bool found = false;
+
+    for (unsigned i = 0; i < said->keyed_count && !found; i++) {
+        EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+
+        found = ctx && EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, key) == 1 &&
+                EVP_DigestVerify(ctx, said->keyed[i], SL_WEBHOOK_ED_SIGN, text,
+                                 len) == 1;
+        EVP_MD_CTX_free(ctx);
+    }
+    return found;
+}
+
+/* The text is signed as a whole. */
+static enum sl_webhook_fault verify_keyed(const uint8_t *bytes,
+                                          const struct sl_webhook *message,
+                                          const struct sl_webhook_said *said)
+{
+    struct sl_str pieces[] = {message->id, SL_STR("."), said->seconds,
+                              SL_STR("."), message->body};
+    EVP_PKEY *key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, bytes,
+                                                SL_WEBHOOK_ED_KEY);
+    unsigned char *text;
+    size_t len = 0;
+    bool good;
+
+    for (size_t i = 0; i < SL_LEN(pieces); i++)
+        len += pieces[i].len;
+    text = OPENSSL_malloc(len);
+    if (!key || !text) {
+        EVP_PKEY_free(key);
+        OPENSSL_free(text);
+        return SL_WEBHOOK_NO_MEMORY;
+    }
+    len = 0;
+    for (size_t i = 0; i < SL_LEN(pieces); len += pieces[i++].len)
+        if (pieces[i].len > 0)
+            memcpy(text + len, pieces[i].at, pieces[i].len);
+    good = verify_by(key, said, text, len);
+    EVP_PKEY_free(key);
+    OPENSSL_free(text);
+    return good ? SL_WEBHOOK_GOOD : SL_WEBHOOK_SIGNATURE;
+}
+
+/* ---- all of them ---- */
+
 static enum sl_webhook_fault compare(const struct sl_webhook_rules *rules,
                                      const struct sl_webhook *message,
                                      const struct sl_webhook_said *said)
@@ -96,6 +148,14 @@ static enum sl_webhook_fault compare(const struct sl_webhook_rules *rules,
     if (!mac)
         return SL_WEBHOOK_NO_MEMORY;
     for (unsigned i = 0; i < rules->secret_count; i++) {
+        const uint8_t *key;
+
+        /* A public key is no secret: it makes no HMAC. */
+        if (sl_webhook_is_public(rules->secrets[i], &key)) {
+            if (said->keyed_count > 0 && fault == SL_WEBHOOK_SIGNATURE)
+                fault = verify_keyed(key, message, said);
+            continue;
+        }
         if (!sign_by(mac, rules->secrets[i], rules->scheme, message,
                      said->seconds, &own)) {
             fault = SL_WEBHOOK_NO_MEMORY;
@@ -103,9 +163,9 @@ static enum sl_webhook_fault compare(const struct sl_webhook_rules *rules,
         }
         if (match(said, &own))
             fault = SL_WEBHOOK_GOOD;
+        OPENSSL_cleanse(&own, sizeof(own));
     }
     EVP_MAC_CTX_free(mac);
-    OPENSSL_cleanse(&own, sizeof(own));
     return fault;
 }
 
@@ -135,9 +195,13 @@ int sl_webhook_sign(const struct sl_webhook_rules *rules,
                     const struct sl_webhook *message,
                     struct sl_webhook_sign *ret)
 {
-    EVP_MAC_CTX *mac = open_mac();
+    EVP_MAC_CTX *mac;
+    const uint8_t *key;
     bool done;
 
+    if (sl_webhook_is_public(rules->secrets[0], &key))
+        return SLUICE_ECONF; /* it verifies only */
+    mac = open_mac();
     if (!mac)
         return SLUICE_ENOMEM;
     done = sign_by(mac, rules->secrets[0], rules->scheme, message,

@@ -98,6 +98,19 @@ static bool is_id(struct sl_str id)
     return id.len > 0 && id.len <= ID_MAX;
 }
 
+/* More than so many, and invalid ones, are ignored. */
+static void add_keyed(struct sl_webhook_said *said, struct sl_str text)
+{
+    uint8_t bytes[SL_WEBHOOK_ED_SIGN + 2];
+    size_t len = 0;
+
+    if (said->keyed_count == SL_WEBHOOK_KEYED ||
+        text.len != SL_BASE64_LETTERS(SL_WEBHOOK_ED_SIGN) ||
+        !sl_base64_decode(text, bytes, &len) || len != SL_WEBHOOK_ED_SIGN)
+        return;
+    memcpy(said->keyed[said->keyed_count++], bytes, SL_WEBHOOK_ED_SIGN);
+}
+
 static bool read_standard(const struct sl_webhook *message,
                           struct sl_webhook_said *ret)
 {
@@ -105,10 +118,13 @@ static bool read_standard(const struct sl_webhook *message,
 
     if (!is_id(message->id) || !read_seconds(message->timestamp, ret))
         return false;
-    while (cut(&list, ' ', &piece))
+    while (cut(&list, ' ', &piece)) {
         if (sl_str_begins(piece, SL_STR("v1,")) &&
             !add(ret, sl_str_from(piece, 3), read_base64))
             return false;
+        if (sl_str_begins(piece, SL_STR("v1a,")))
+            add_keyed(ret, sl_str_from(piece, 4));
+    }
     return true;
 }
 
@@ -155,10 +171,36 @@ enum sl_webhook_fault sl_webhook_read(enum sl_webhook_scheme scheme,
     ret->timed = false;
     ret->seconds = (struct sl_str){"", 0};
     ret->at = 0;
-    ret->count = 0;
+    ret->count = ret->keyed_count = 0;
     if (!readers[scheme](message, ret))
         return SL_WEBHOOK_MALFORMED;
-    return ret->count > 0 ? SL_WEBHOOK_GOOD : SL_WEBHOOK_NO_SIGNATURE;
+    return ret->count + ret->keyed_count > 0 ? SL_WEBHOOK_GOOD
+                                             : SL_WEBHOOK_NO_SIGNATURE;
+}
+
+#define PUBLIC SL_STR("whpk_")
+
+static bool read_public(struct sl_str text, uint8_t *room, struct sl_str *ret)
+{
+    uint8_t *key = room + PUBLIC.len;
+    size_t len = 0;
+
+    if (text.len != PUBLIC.len + SL_BASE64_LETTERS(SL_WEBHOOK_ED_KEY) ||
+        !sl_base64_decode(sl_str_from(text, PUBLIC.len), key, &len) ||
+        len != SL_WEBHOOK_ED_KEY)
+        return false;
+    memcpy(room, PUBLIC.at, PUBLIC.len);
+    *ret = (struct sl_str){(const char *)room, PUBLIC.len + len};
+    return true;
+}
+
+bool sl_webhook_is_public(struct sl_str secret, const uint8_t **ret)
+{
+    if (secret.len != PUBLIC.len + SL_WEBHOOK_ED_KEY ||
+        !sl_str_begins(secret, PUBLIC))
+        return false;
+    *ret = (const uint8_t *)secret.at + PUBLIC.len;
+    return true;
 }
 
 bool sl_webhook_secret(enum sl_webhook_scheme scheme, struct sl_str text,
@@ -166,6 +208,8 @@ bool sl_webhook_secret(enum sl_webhook_scheme scheme, struct sl_str text,
 {
     size_t len = text.len;
 
+    if (scheme == SL_WEBHOOK_STANDARD && sl_str_begins(text, PUBLIC))
+        return read_public(text, room, ret);
     if (scheme != SL_WEBHOOK_STANDARD) {
         if (len > 0)
             memcpy(room, text.at, len);

@@ -3,12 +3,13 @@
  * The sender signs webhooks with a shared secret. Three schemes are supported:
  *
  *   standard-webhooks   webhook-id, webhook-timestamp, and webhook-signature:
- *                       "v1,BASE64 v1,BASE64", of "ID.TIMESTAMP.BODY"
+ *                       "v1,BASE64 v1a,BASE64", of "ID.TIMESTAMP.BODY"
  *   stripe              stripe-signature: "t=TIMESTAMP,v1=HEX,v1=HEX", of
  *                       "TIMESTAMP.BODY"
  *   hmac-sha256         one header: HEX, "sha256=HEX" or BASE64, of the body
  *
- * All are HMAC-SHA256. Signatures of unknown versions are ignored. Verification
+ * All are HMAC-SHA256, except v1a, which is ed25519: it is verified by a public
+ * key, whpk_BASE64. Signatures of unknown versions are ignored. Verification
  * is in identity/webhook.h.
  */
 #ifndef SL_WIRE_WEBHOOK_H
@@ -19,6 +20,9 @@
 #define SL_WEBHOOK_MAC     32 /* bytes of HMAC-SHA256 */
 #define SL_WEBHOOK_SECRETS 8  /* per route; rotation needs two */
 #define SL_WEBHOOK_SIGNS   16 /* signatures of one message that are checked */
+#define SL_WEBHOOK_KEYED   4  /* likewise, of ed25519 */
+#define SL_WEBHOOK_ED_SIGN 64 /* bytes of one */
+#define SL_WEBHOOK_ED_KEY  32 /* bytes of a key */
 
 enum sl_webhook_scheme {
     SL_WEBHOOK_STANDARD,
@@ -76,7 +80,9 @@ struct sl_webhook_said {
     struct sl_str seconds; /* as written, because it is signed */
     sl_ns at;
     struct sl_webhook_sign signs[SL_WEBHOOK_SIGNS];
-    unsigned count; /* >= 1 if GOOD */
+    unsigned count;
+    uint8_t keyed[SL_WEBHOOK_KEYED][SL_WEBHOOK_ED_SIGN]; /* v1a */
+    unsigned keyed_count; /* count + keyed_count >= 1 if GOOD */
 };
 
 /* Read the headers. GOOD, MALFORMED or NO_SIGNATURE. */
@@ -85,11 +91,15 @@ enum sl_webhook_fault sl_webhook_read(enum sl_webhook_scheme scheme,
                                       struct sl_webhook_said *ret);
 
 /* The bytes of a secret: "whsec_" and base64, or base64 alone, for standard-
- * webhooks; the text itself for the others. `room` has text.len bytes. False
- * for invalid base64. */
+ * webhooks; the text itself for the others. A public key keeps its prefix:
+ * "whpk_" and its bytes. `room` has text.len bytes. False for invalid base64 or
+ * a key of another length. */
 SL_MUST_USE bool sl_webhook_secret(enum sl_webhook_scheme scheme,
                                    struct sl_str text, uint8_t *room,
                                    struct sl_str *ret);
+
+/* Is it a public key? *ret: its bytes. */
+bool sl_webhook_is_public(struct sl_str secret, const uint8_t **ret);
 
 /* The value of the header with one signature, ended by NUL: at most
  * SL_WEBHOOK_TEXT bytes. `seconds` is for stripe. */

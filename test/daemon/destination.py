@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""destination.py PORTFILE LOGFILE -- a scripted destination of webhooks.
+"""destination.py PORTFILE LOGFILE [ADDRESS PORT] -- a scripted destination of
+webhooks.
 
 Every request is a line of JSON in LOGFILE, written when it has arrived. The
 path says what it answers:
@@ -83,7 +84,9 @@ class Server(ThreadingHTTPServer):
         pass
 
 
-server = Server(("127.0.0.1", 0), Destination)
+where = (sys.argv[3], int(sys.argv[4])) if len(sys.argv) > 3 else \
+    ("127.0.0.1", 0)
+server = Server(where, Destination)
 with open(sys.argv[1] + ".tmp", "w") as file:
     file.write(str(server.server_port))
 import os
