@@ -52,7 +52,7 @@ def free_port():
 
 
 def wait_for_port(process, port):
-    end = time.time() + 60
+    end = time.time() + 300
     while True:
         with socket.socket() as s:
             if s.connect_ex(("127.0.0.1", port)) == 0:
