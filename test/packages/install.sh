@@ -20,15 +20,18 @@ skip() {
 command -v mmdebstrap >/dev/null || skip 'mmdebstrap is not installed'
 
 # The packages that ours depend on are in it, so that later runs need no network.
-base=$cache/bookworm.tar
+base=$cache/bookworm-nginx.tar
 if [[ ! -s $base ]]; then
     mkdir -p "$cache"
-    depends=$(for deb in "$dist"/sluice_*.deb "$dist"/libsluice0_*.deb; do
+    depends=$(for deb in "$dist"/sluice_*.deb "$dist"/libsluice0_*.deb \
+        "$dist"/libnginx-mod-*.deb; do
         dpkg-deb -f "$deb" Depends
     done | tr ',' '\n' | sed -E 's/\|.*//; s/\(.*//; s/ //g' |
-        grep -vxE 'libsluice0|init-system-helpers' | sort -u | paste -sd ,)
+        grep -vxE 'libsluice0|init-system-helpers|nginx-abi-.*' | sort -u |
+        paste -sd ,)
     timeout "${SL_CHROOT_SECONDS:-300}" mmdebstrap --quiet --variant=minbase \
-        --include="$depends,curl,init-system-helpers,ca-certificates" \
+        --dpkgopt=force-unsafe-io \
+        --include="$depends,curl,init-system-helpers,ca-certificates,nginx" \
         bookworm "$cache/new.tar" >"$cache/mmdebstrap.log" 2>&1 ||
         skip "no Debian from a mirror; see $cache/mmdebstrap.log"
     mv "$cache/new.tar" "$base"
@@ -181,6 +184,44 @@ run gcc -I"$chroot/usr/include" program.c -L"$library" -lsluice -o program
 check 'a program links' is 0
 LD_LIBRARY_PATH=$library run ./program
 check 'and runs' is 0
+
+# ---- the nginx module, with the configuration of the guide ----
+
+block() {
+    awk -v language="$1" '$0 == "```" language { inside = 1; next }
+        /^```/ && inside { exit } inside' "$root/docs/guide/nginx.md"
+}
+run within sh -c "dpkg -i /new/libnginx-mod-http-sluice_*"
+check 'the nginx module installs' is 0
+check 'and is loaded by nginx' within test -f \
+    /etc/nginx/modules-enabled/50-mod-http-sluice.conf
+web=127.0.0.1:$(free_port)
+block yaml >"$chroot/srv/web.yaml"
+{
+    echo 'user www-data; pid /run/nginx.pid; error_log stderr;'
+    echo 'include /etc/nginx/modules-enabled/*.conf;'
+    block nginx | sed "/^load_module/d; s|/etc/sluice/sluice.yaml|/srv/web.yaml|
+        s|listen 80;|listen $web; access_log off;|
+        s|proxy_pass .*|empty_gif;|"
+} >"$chroot/srv/nginx.conf"
+run within nginx -t -c /srv/nginx.conf
+check 'nginx accepts the configuration' is 0
+env -i PATH=/usr/sbin:/usr/bin chroot "$chroot" \
+    nginx -c /srv/nginx.conf -g 'daemon off;' >nginx.log 2>&1 &
+nginx=$!
+running+=("$nginx")
+until_ curl -s -o /dev/null "http://$web/"
+codes=$(for _ in {1..6}; do
+    curl -s -o /dev/null -w '%{http_code} ' "http://$web/"
+done)
+check "nginx decides ($codes)" has "$codes" '200 429'
+check 'over its state' test -s "$chroot/var/lib/nginx/sluice.state"
+kill "$nginx"
+wait "$nginx"
+run within dpkg -P libnginx-mod-http-sluice
+check 'the module can be purged' is 0
+run within nginx -t
+check 'and nginx works without it' is 0
 
 # ---- remove and purge ----
 
