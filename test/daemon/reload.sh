@@ -115,7 +115,8 @@ check 'the same text is looked at' said '"event":"policy unchanged"'
 check 'no other file is a reason, nor is the same text' \
     test "$(grep -c 'policy loaded' "$log")" = "$loads"
 policy w.yaml 'many/3000d'
-until_ said 'reload failed, policy unchanged'
+# A busy machine may read the file while it is empty, and refuse that first.
+until_ said '"at":"w.yaml:6:'
 check 'a bad one is refused' said '"at":"w.yaml:6:'
 policy w.yaml 5/3000d
 until_ good 1
@@ -155,21 +156,25 @@ exempt() {
     has "$out" '"limits":[]'
 }
 limited() { ! exempt "$1"; }
+# list TEXT: in one step, so that it is never read while it is empty.
+list() {
+    echo "$1" >lists/next
+    mv lists/next lists/inner.txt
+}
 check 'a network of the file' exempt 192.0.2.7
 check 'no other address' limited 203.0.113.7
 echo '203.0.113.0/24' >>lists/inner.txt
 until_ exempt 203.0.113.7
 check 'a write into the file is read' exempt 203.0.113.7
-echo '203.0.113.0/24' >lists/next
-mv lists/next lists/inner.txt
+list '203.0.113.0/24'
 until_ limited 192.0.2.7
 check 'a rename over it, too' limited 192.0.2.7
-echo '203.0.113.0/240' >lists/inner.txt
+list '203.0.113.0/240'
 until_ said 'reload failed, policy unchanged'
 check 'a bad one is refused' exempt 203.0.113.7
 check 'with its place in the list' said 'Entry 1 of the list is not an address'
 check 'and the metric says so' good 0
-echo '203.0.113.0/24' >lists/inner.txt
+list '203.0.113.0/24'
 until_ good 1
 check 'until it is corrected' good 1
 loads=$(grep -c 'policy loaded' "$log")
