@@ -89,8 +89,8 @@ check 'later it has an inner address, and is not called' until_ tried "$message"
 check 'with the reason' has "$out" '127.0.0.1 is loopback'
 check 'the name was looked up twice' has "$(<asked)" "rebind.test 1 ['127.0.0.1']"
 send later
-check 'an address that becomes public is called' until_ eval '[[ $(hits later) = 1 ]]'
-check 'nothing else arrived' test "$(wc -l <hits)" = 3
+check 'an address that becomes public is called' until_ eval '[[ $(hits later) -ge 1 ]]'
+check 'nothing else arrived' eval '! grep -qE "\"/(loop|mixed|meta|mapped|six)\"" hits'
 stop
 check 'the daemon ends' is 0
 finish
