@@ -43,11 +43,7 @@ default: []
 // Operations that this daemon, alone and with this policy, answers with a refusal
 // or a denial.
 const NEVER_GOOD = ["rlconfig", "releaseLeases", "deny", "authPath",
-                    "demoFile", "makeDemoToken",
-                    "getWebhookEndpoint", "changeWebhookEndpoint",
-                    "deleteWebhookEndpoint", "rotateWebhookSecret",
-                    "pingWebhookEndpoint", "replayWebhookRange", "getWebhook",
-                    "replayWebhook"];
+                    "demoFile", "makeDemoToken"];
 
 // What the examples do not show: denials, ended holds, switches, other formats.
 const MORE = [
@@ -201,6 +197,8 @@ test("examples and answers are as described", async (t) => {
                    verb === "extend" ? { hold: "30s" } : {});
     }
 
+    await testWebhooks(send);
+
     const { token } = JSON.parse(await send(
         "POST", "/v1/usage-tokens", { org: "acme", upgrade_url: "https://a.b/" }));
 
@@ -215,6 +213,26 @@ test("examples and answers are as described", async (t) => {
                     !NEVER_GOOD.includes(name)), []);
     testRecorded(`${folder}/answers`);
 });
+
+// An endpoint and its messages, by the ids that the daemon has given.
+async function testWebhooks(send) {
+    const at = "/v1/webhooks/endpoints";
+    const { id } = JSON.parse(await send("POST", at, {
+        org: "acme", url: "https://example.com/in", events: ["order.*"] }));
+
+    await send("GET", `${at}/${id}`);
+    await send("PATCH", `${at}/${id}`, { events: ["*"] });
+    await send("POST", `${at}/${id}/rotate`, {});
+    await send("POST", `${at}/${id}/ping`);
+    await send("POST", `${at}/${id}/replay`, {
+        from: "2026-11-01T00:00:00Z", to: "2026-12-01T00:00:00Z" });
+
+    const { messages } = JSON.parse(await send("GET", "/v1/webhooks/messages"));
+
+    await send("GET", `/v1/webhooks/messages/${messages[0].id}`);
+    await send("POST", `/v1/webhooks/messages/${messages[0].id}/replay`);
+    await send("DELETE", `${at}/${id}`);
+}
 
 // What the daemon has recorded is valid, too; a member more is found.
 function testRecorded(file) {
