@@ -58,6 +58,9 @@ check 'its key for another amount is refused' answers 409
 check 'with what is wrong' has "$out" 'key \"k1\" was used for another report'
 job transcribe acme ',"cost":80'
 check 'decisions see it' has "$out" '"remaining":10,'
+report '{"org":"paced","limit":"calls","amount":4}'
+check 'a report shows the state after it' has "$out" '"used":4,"limit":10,"remaining":6,'
+check 'when it is full again, too' has "$out" '"reset":"2026-11-15T12:00:02Z","reset_ms":2000,'
 for _ in 1 2 3; do
     job transcribe often ',"cost":10,"idempotency_key":"once"'
 done
