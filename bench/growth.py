@@ -147,12 +147,10 @@ def connections(options):
         pid, at = folder.sluiced("sluiced", policy)
         asks = check_requests(folder, lambda i: "/x")
         ask(pid, at["http"], asks, options.seconds)
-        before = procs.resident(pid)
         for size in sizes:
             got = medians(options.runs, lambda: ask(
                 pid, at["http"], asks, options.seconds, size))
-            yield size, {"us": got["us"], "p99_us": got["p99_us"],
-                         "bytes": (procs.resident(pid) - before) / size}
+            yield size, {"us": got["us"], "p99_us": got["p99_us"]}
 
 
 def threads(options):

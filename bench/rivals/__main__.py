@@ -89,7 +89,7 @@ def arguments():
 
 
 def measure(options):
-    rounds, seconds = (3, 0.3) if options.quick else (7, 1.0)
+    rounds, seconds = (3, 0.3) if options.quick else (5, 1.0)
     end = time.monotonic() + options.minutes * 60
     result = {"date": datetime.date.today().isoformat(), "machine": machine(),
               "versions": versions(), "rounds": rounds, "seconds": seconds,

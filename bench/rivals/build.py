@@ -114,12 +114,18 @@ def redis_cell():
     raise Skip("unbuildable")
 
 
-def rust_drivers():
+def rust_driver(name):
+    """The driver. limitador has many dependencies, so the driver with it is
+    another build, and the other libraries do not depend on it."""
     cargo, source = need("cargo"), copied("rust")
-    build("rust", text_of(f"{source}/Cargo.toml", f"{source}/src/main.rs"),
-          [cargo, "build", "--release", "--manifest-path",
-           f"{source}/Cargo.toml"], env=cargo_env())
-    return f"{FOLDER}/target/release/sluice-rivals"
+    features = ["--features", "limitador"] if name == "limitador" else []
+    build("limitador" if features else "rust",
+          text_of(f"{source}/Cargo.toml", f"{source}/src/main.rs"),
+          [cargo, "install", "--path", source, "--root",
+           f"{FOLDER}/rust{'-limitador' if features else ''}", *features],
+          env=cargo_env())
+    return (f"{FOLDER}/rust{'-limitador' if features else ''}/bin/"
+            "sluice-rivals")
 
 
 # ---- Go ----

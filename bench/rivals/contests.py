@@ -126,9 +126,12 @@ def run(name, rounds, seconds, wanted, say):
             say(f"rivals: {name}: " + ("warm up" if number < 0 else
                                        f"round {number + 1} of {rounds}"))
             for who, entrant in list(ready):
+                if number < 0 and not entrant.gets_warm:
+                    continue
                 try:
                     turn = entrant.measure(seconds)
-                except (procs.Failed, OSError, ValueError) as error:
+                except (build.Skip, procs.Failed, OSError,
+                        ValueError) as error:
                     rows[who].update(skipped(who, error, say))
                     ready.remove((who, entrant))
                     turns.pop(who)

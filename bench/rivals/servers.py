@@ -51,6 +51,8 @@ return { ok and 1 or 0, math.floor(tokens) }
 class Entrant:
     """A server under load. `pids` names the processes whose CPU counts."""
 
+    gets_warm = True
+
     def __init__(self, pids, protocol, port, requests_file, **load):
         self.pids, self.protocol, self.port = pids, protocol, port
         self.requests_file, self.load = requests_file, load
@@ -91,9 +93,9 @@ def redis_server(folder, name, *options, env=None):
 
 # ---- the Redis protocol ----
 
-def throttle_requests(folder):
-    return once(folder, "cl.throttle", lambda: (
-        messages.resp("CL.THROTTLE", key, BURST - 1, REFILL, messages.DAY, 1)
+def throttle_requests(folder, command="CL.THROTTLE"):
+    return once(folder, command, lambda: (
+        messages.resp(command, key, BURST - 1, REFILL, messages.DAY, 1)
         for key in messages.keys(KEYS)))
 
 
@@ -109,7 +111,8 @@ def throttlecrab_resp(folder, depth):
         build.throttlecrab(), "--redis", "--redis-host", "127.0.0.1",
         "--redis-port", str(port), "--log-level", "error"], port)
     return Entrant({"throttlecrab": pid}, "resp", port,
-                   throttle_requests(folder), depth=depth, connections=32)
+                   throttle_requests(folder, "THROTTLE"), depth=depth,
+                   connections=32)
 
 
 def redis_cell(folder, depth):

@@ -4,7 +4,6 @@
 //!
 //! All keys once, then keys in a random order for some seconds. Prints CPU time
 //! of the process per decision and resident bytes per key.
-use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -66,7 +65,9 @@ fn main() {
                 limiter.rate_limit(key, 1_000_000, 10_000, 86400, 1, now).unwrap().0
             });
         }
+        #[cfg(feature = "limitador")]
         "limitador" => {
+            use std::collections::HashMap;
             use limitador::limit::{Context, Limit};
             let limiter = limitador::RateLimiter::new(count as u64 * 2);
             let user = vec!["user_id".try_into().unwrap()];
