@@ -61,6 +61,7 @@ check 'decisions see it' has "$out" '"remaining":10,'
 report '{"org":"paced","limit":"calls","amount":4}'
 check 'a report shows the state after it' has "$out" '"used":4,"limit":10,"remaining":6,'
 check 'when it is full again, too' has "$out" '"reset":"2026-11-15T12:00:02Z","reset_ms":2000,'
+check 'and a rate has no overage' has "$out" '"overage":0,'
 for _ in 1 2 3; do
     job transcribe often ',"cost":10,"idempotency_key":"once"'
 done

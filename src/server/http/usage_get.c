@@ -462,7 +462,9 @@ void sl_meter_view_of(const struct sl_check *check, const struct sl_rule *rule,
     *ret = (struct sl_meter_view){.rule = rule, .now = now, .end = SL_NS_NONE};
     if (shown && sl_rate_has_numbers(shown->form)) {
         ret->limited = true;
-        ret->cap = numbers->count;
+        ret->cap = rule->kind == SL_QUOTA || rule->kind == SL_LEVEL
+                       ? numbers->count
+                       : UINT64_MAX; /* a rate has no overage */
         ret->limit = counts_up(rule) ? numbers->count : numbers->capacity;
         ret->blind = check->decision.degraded;
         ret->left = ret->blind ? ret->limit : shown->answer.remaining;
