@@ -168,7 +168,7 @@ WHAT = {
     "routes": (routes, "routes", [("us", "µs of CPU per check"),
                                   ("start_ms", "ms of CPU to start")], True),
     "limits": (limits, "limits per request",
-               [("ns", "1,000 keys"), ("cold_ns", "1 M keys")], False),
+               [("ns", "1,000 keys"), ("cold_ns", "1 M keys in all limits")], False),
     "connections": (connections, "connections",
                     [("us", "µs of CPU per check")], True),
     "threads": (threads, "threads", [("ns", "100,000 keys"),
