@@ -27,14 +27,17 @@
  * `next` of an endpoint is when there is something to claim: an index finds the
  * endpoints that have work, however many deliveries wait.
  *
- * Invariants. (test/daemon/webhooks_out.sh checks (3) and (5), on a clock that
+ * Invariants. test/daemon/webhooks_out.sh checks (3) and (5), on a clock that
  * the test moves, webhooks_pace.sh (5) with three senders; webhooks_crash.sh
  * checks (1) and bounds the duplicates that (2) prevents, with daemons that are
- * killed. No test checks (4).) (1) An acknowledged message has a row for each
- * endpoint, until each is delivered, dead or dropped. (2) No delivery is leased
- * twice at a time; none after it was delivered. (3) First attempts of an
- * endpoint are leased in the order of the messages, and to one sender at a
- * time. (4) At most SL_WEBHOOK_LEASED deliveries of an endpoint, and
+ * killed. No test checks (4).
+ *
+ *   (1) An acknowledged message has a row for each endpoint, until each is
+ *       delivered, dead or dropped.
+ *   (2) No delivery is leased twice at a time; none after it was delivered.
+ *   (3) First attempts of an endpoint are leased in the order of the messages,
+ *       and to one sender at a time.
+ *   (4) At most SL_WEBHOOK_LEASED deliveries of an endpoint, and
  *       SL_WEBHOOK_LEASED_ORG of an organisation, are leased.
  *   (5) A destination gets no more than its limit allows.
  */
