@@ -16,7 +16,7 @@ import os
 import re
 import sys
 
-WITH_PROCESSES = {"cli", "clients", "daemon", "dynamo", "ops", "proxies",
+WITH_PROCESSES = {"cli", "clients", "daemon", "dynamo", "nginx", "ops", "proxies",
                   "redis", "shared"}
 WITHOUT = {"unit", "prop", "conform"}
 MOST_AGAIN = 3

@@ -74,8 +74,7 @@ struct sl_clock_near {
     sl_ns first_mono;
 };
 
-extern _Thread_local struct sl_clock_near sl_clock_near
-    __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct sl_clock_near sl_clock_near;
 
 /* Reads the wall clock and remembers it. */
 sl_ns sl_clock_wall_again(void);

@@ -295,10 +295,10 @@ void sl_actors_init(struct sl_actors *actors, const struct sl_region *region);
  * Makes system calls. */
 void sl_actors_reap(struct sl_actors *actors);
 
-/* The last record of this thread; SL_ACTORS: none yet. The model of its storage
- * makes it one instruction in a shared library too. */
-extern _Thread_local uint64_t sl_actor_last
-    __attribute__((tls_model("initial-exec")));
+/* The last record of this thread; SL_ACTORS: none yet. Not initial-exec: then
+ * programs could not load libsluice or the nginx module by dlopen(), if little
+ * static storage for threads is left. */
+extern _Thread_local uint64_t sl_actor_last;
 
 /* Borrows any actor; waits, usually microseconds, while all SL_ACTORS are in
  * use. */
