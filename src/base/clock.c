@@ -164,6 +164,9 @@ sl_ns sl_clock_now(struct sl_clock *clock)
 
 #define CALIBRATION SL_MS
 #define UNDISTURBED 20000 /* steps of the counter: a reading in one piece */
+/* Steps of 0.125 to 4 ns, times 2^32. */
+#define SHORTEST (UINT64_C(1) << 29)
+#define LONGEST  (UINT64_C(1) << 34)
 
 _Thread_local struct sl_clock_near sl_clock_near;
 
@@ -215,8 +218,14 @@ static void measure(struct sl_clock_near *near)
         near->first_counter = counter;
         near->first_mono = mono;
     } else if (passed >= CALIBRATION && counter > near->first_counter) {
-        near->ns = ((uint64_t)passed << 32) / (counter - near->first_counter);
-        near->lasts = near->ns ? ((uint64_t)SL_CLOCK_NEAR << 32) / near->ns : 0;
+        uint64_t ns =
+            ((uint64_t)passed << 32) / (counter - near->first_counter);
+
+        near->first_counter = 0;
+        if (ns < SHORTEST || ns > LONGEST)
+            return; /* the machine was suspended in between: again */
+        near->ns = ns;
+        near->lasts = ((uint64_t)SL_CLOCK_NEAR << 32) / ns;
     }
 }
 

@@ -558,6 +558,8 @@ static void recover(struct sl_usage_journal *j)
         j->recovered[j->recovered_count++] = segment;
     }
     seal_recovered(j);
+    if (j->recovered_count > 0) /* old segments have their stream from now on */
+        (void)!sl_usage_journal_flush(j);
     if (damaged > 0)
         snprintf(j->notice, sizeof(j->notice),
                  "%.200s: %u segments are damaged; %u lines were read, and "

@@ -398,12 +398,17 @@ static void set_left(int fd, const struct sl_region_head *left)
     (void)!futimens(fd, times); /* if it fails, the file is checked */
 }
 
+/* A copy keeps the time of the change (cp -p, rsync), but not that of the
+ * inode: it may have been made while the file was in use. */
+#define LEFT_S 10 /* from the mark to the end of a close */
+
 static bool is_as_left(const struct sl_region *r, const struct stat *st)
 {
     const struct sl_region_head *head = sl_region_head(r);
 
     return sl_peek(&head->sealed) && sl_peek(&head->left_boot) &&
            sl_peek(&head->left_boot) == boot() &&
+           (uint64_t)st->st_ctim.tv_sec - sl_peek(&head->left_s) <= LEFT_S &&
            sl_peek(&head->left_s) == (uint64_t)st->st_mtim.tv_sec &&
            sl_peek(&head->left_ns) == (uint64_t)st->st_mtim.tv_nsec;
 }
