@@ -594,16 +594,14 @@ uint64_t sl_auth_info_credit(const struct sl_auth_info *known, unsigned scope,
  * Names are cut. Without memory a name is missing.
  */
 
-#define NAME_BYTES 128
-
 static void add(struct sl_decision *d, struct sl_str what, struct sl_str name)
 {
     const char *copy;
 
     if (d->who_count == SL_LEN(d->who))
         return;
-    if (name.len > NAME_BYTES)
-        name.len = NAME_BYTES;
+    if (name.len > SL_WHO_BYTES)
+        name.len = SL_WHO_BYTES;
     copy = sl_arena_copy(&d->arena, name);
     if (copy)
         d->who[d->who_count++] = (struct sl_key_value){

@@ -244,6 +244,8 @@ struct sl_descriptor_match {
     bool refused;   /* not by a limit: see the decision's `reason` */
 };
 
+#define SL_WHO_BYTES 128 /* of a name of a caller that is kept */
+
 /* A route whose conditions do not hold. */
 struct sl_skipped_route {
     const struct sl_route *route;
@@ -316,8 +318,9 @@ struct sl_decision {
     const struct sl_route *route;   /* never NULL after begin */
     unsigned plan;
     bool anonymous;
-    bool plan_ended;                    /* the plan of the registry has ended */
-    struct sl_key_value who[SL_SCOPES]; /* for explanations; cut */
+    bool plan_ended; /* the plan of the registry has ended */
+    /* For explanations and records; cut after SL_WHO_BYTES. */
+    struct sl_key_value who[SL_SCOPES];
     unsigned who_count;
     sl_ns now;
     char request_id[SL_REQUEST_ID + 1];

@@ -84,12 +84,35 @@ static bool add(struct sl_recorded *record, struct sl_str text)
     return true;
 }
 
+/* The caller's name by the decision, which has copies: the names of the check
+ * are those of a token or a subject, and end before the take. */
+static struct sl_str found(const struct sl_decision *d, struct sl_str scope)
+{
+    for (unsigned i = 0; i < d->who_count; i++)
+        if (sl_str_eq(d->who[i].scope, scope))
+            return d->who[i].value;
+    return SL_STR("");
+}
+
 /* The name of the caller of a scope: as it was found, or, for a limit that the
  * request names, as it was given. */
 static struct sl_str name_of(const struct sl_check *check, unsigned scope,
                              struct sl_str given)
 {
-    return check->request->limit.len > 0 ? given : check->caller.values[scope];
+    const struct sl_decision *d = &check->decision;
+
+    return check->request->limit.len > 0
+               ? given
+               : found(d, d->policy->identity.scope_names[scope]);
+}
+
+/* Names of the decision may be cut: such a caller is not recorded. */
+static bool is_whole(const struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->who_count; i++)
+        if (d->who[i].value.len >= SL_WHO_BYTES)
+            return false;
+    return true;
 }
 
 static bool add_texts(struct sl_recorded *record, const struct sl_check *check)
@@ -105,7 +128,7 @@ static bool add_texts(struct sl_recorded *record, const struct sl_check *check)
         [SL_RECORDED_USER] = name_of(check, SL_SCOPE_USER, request->user),
         [SL_RECORDED_ORG] = name_of(check, SL_SCOPE_ORG, request->org),
         [SL_RECORDED_PLAN] = sl_decision_plan(d),
-        [SL_RECORDED_ROLE] = check->caller.role,
+        [SL_RECORDED_ROLE] = found(d, SL_STR("role")),
         [SL_RECORDED_IP] = request->ip,
         [SL_RECORDED_DOMAIN] = request->domain,
         [SL_RECORDED_ENDPOINT] = d->route->endpoint,
@@ -130,6 +153,7 @@ static bool add_entries(struct sl_recorded *record,
 {
     const struct sl_request *request = check->request;
     const struct sl_identity *identity = &check->decision.policy->identity;
+    struct sl_str name;
 
     for (unsigned i = 0; i < request->entry_count; i++)
         if (!add_entry(record, request->entries[i].key,
@@ -137,12 +161,13 @@ static bool add_entries(struct sl_recorded *record,
             return false;
     if (request->entry_count > 0 || request->limit.len > 0)
         return true;
-    for (unsigned s = 0; s < identity->scope_count; s++)
-        if (s != SL_SCOPE_USER && s != SL_SCOPE_ORG && s != SL_SCOPE_IP &&
-            check->caller.values[s].len > 0 &&
-            !add_entry(record, identity->scope_names[s],
-                       check->caller.values[s]))
+    for (unsigned s = 0; s < identity->scope_count; s++) {
+        if (s == SL_SCOPE_USER || s == SL_SCOPE_ORG || s == SL_SCOPE_IP)
+            continue;
+        name = found(&check->decision, identity->scope_names[s]);
+        if (name.len > 0 && !add_entry(record, identity->scope_names[s], name))
             return false;
+    }
     return true;
 }
 
@@ -170,16 +195,19 @@ static bool add_costs(struct sl_recorded *record, const struct sl_check *check)
 static bool fill(struct sl_recorded *record, const struct sl_check *check)
 {
     const struct sl_request *request = check->request;
-    bool fits;
+    bool fits = is_whole(&check->decision);
 
-    record->at = check->decision.now;
     record->allowed = check->decision.allowed;
     record->text_count = record->entry_count = record->cost_count = 0;
     record->key_count = (uint8_t)request->key_count;
-    fits = request->key_count <= SL_RECORDER_LISTS && add_texts(record, check);
+    fits = fits && request->key_count <= SL_RECORDER_LISTS &&
+           add_texts(record, check);
     for (unsigned i = 0; i < request->key_count && fits; i++)
         fits = add(record, request->keys[i]);
-    return fits && add_entries(record, check) && add_costs(record, check);
+    fits = fits && add_entries(record, check) && add_costs(record, check);
+    if (fits) /* else the slot keeps its age, for adapt() */
+        record->at = check->decision.now;
+    return fits;
 }
 
 /* Of whom all requests are recorded, or none. */
@@ -187,13 +215,14 @@ static uint64_t hash_of(const struct sl_recorder *r,
                         const struct sl_check *check)
 {
     const struct sl_request *request = check->request;
-    const struct sl_str *values = check->caller.values;
+    struct sl_str org = name_of(check, SL_SCOPE_ORG, request->org);
+    struct sl_str user = name_of(check, SL_SCOPE_USER, request->user);
     struct sl_str name = request->ip;
 
-    if (values[SL_SCOPE_ORG].len > 0)
-        name = values[SL_SCOPE_ORG];
-    else if (values[SL_SCOPE_USER].len > 0)
-        name = values[SL_SCOPE_USER];
+    if (org.len > 0)
+        name = org;
+    else if (user.len > 0)
+        name = user;
     else if (request->limit.len > 0)
         name = request->key_count > 0 ? request->keys[0] : request->key;
     return sl_hash64(&r->key, name);

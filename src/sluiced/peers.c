@@ -4,8 +4,9 @@
  * each writes what its console shows, and reads what the others have written:
  *
  *     slot N            who has it: "NONCE NODE NAME". A daemon claims the
- * first free one, and writes it again before it expires. slot N, step S    its
- * counts of ten seconds (history.h) slot N, "state"   numbers of its metrics
+ *                       first free one, and writes it before it expires
+ *     slot N, step S    its counts of ten seconds (history.h)
+ *     slot N, "state"   numbers of its metrics
  *     slot N, "top"     its most refused callers; hashed, unless the policy has
  *                       `denials: ids`
  *
@@ -87,11 +88,15 @@ static struct sl_hash128 add(const struct sl_hash_key *secret,
     return sl_hash128(secret, (struct sl_str){bytes, 16 + len});
 }
 
+/* Not in DynamoDB, where each request is paid for. */
 static const struct sl_hash_key *secret_of(const struct sl_daemon *daemon)
 {
     const struct sl_repeats *shared = daemon->repeats.shared;
 
-    return shared ? shared->secret(shared) : NULL;
+    if (!shared ||
+        (daemon->settings.in_dynamo && shared != &daemon->repeats.in_database))
+        return NULL;
+    return shared->secret(shared);
 }
 
 static void on_called(struct sl_repeat_call *call);
@@ -285,6 +290,8 @@ static void forget(struct sl_peer_daemon *peer)
     peer->is_there = false;
     sl_buf_clear(&peer->state);
     sl_buf_clear(&peer->top);
+    sl_history_close(peer->history);
+    peer->history = NULL;
 }
 
 /* Reads "NONCE NODE NAME". */
@@ -384,7 +391,7 @@ static void on_called(struct sl_repeat_call *call)
     struct sl_peer_daemon *peer = &c->daemon->peers.peers[c->slot];
 
     c->daemon->peers.open--;
-    if (!c->daemon->peers.all)
+    if (!c->daemon->peers.all || c->daemon->draining)
         ; /* the daemon ends */
     else if (call->op == SL_REPEAT_BEGIN)
         on_claimed(c);
@@ -512,16 +519,17 @@ static void put_encoded(struct sl_daemon *daemon, enum what what,
 
 static void put_texts(struct sl_daemon *daemon)
 {
-    bool ids =
-        sl_str_eq(daemon->policy_source.policy->server.denials, SL_STR("ids"));
+    struct sl_str denials = daemon->policy_source.policy->server.denials;
+    bool ids = sl_str_eq(denials, SL_STR("ids"));
+    bool off = sl_str_eq(denials, SL_STR("off"));
     struct sl_buf out;
 
     sl_buf_init(&out, (size_t)1 << 20, &sl_alloc_libc);
     if (!write_state(daemon, TEXT_MOST * 3 / 4, &out))
         put_encoded(daemon, STATE, sl_buf_str(&out));
     sl_buf_clear(&out);
-    if (!write_top(daemon, TOP_SENT, ids, (size_t)TEXT_MOST / (ids ? 3 : 1) - 1,
-                   &out))
+    if (!off && !write_top(daemon, TOP_SENT, ids,
+                           (size_t)TEXT_MOST / (ids ? 3 : 1) - 1, &out))
         put_encoded(daemon, TOP, sl_buf_str(&out));
     sl_buf_done(&out);
 }

@@ -16,7 +16,7 @@ serve() {
 
 # The keys that limits have made, and not those of the store itself.
 keys() {
-    redis keys '*' | grep -vE '^sluice:(secret|epoch)$|#nodes' | sort |
+    redis keys '*' | grep -vE '^sluice:(secret|epoch)$|^sluice:repeat:|#nodes' | sort |
         tr '\n' ' '
 }
 

@@ -2,6 +2,8 @@
  * The numbers are those of src/server/recorder.h. */
 #include "server/recorder.h"
 
+#include <string.h>
+
 #include <jansson.h>
 
 #include "asking.h"
@@ -55,6 +57,8 @@ static void ask(struct sl_request request, unsigned times)
     for (unsigned i = 0; i < times; i++) {
         request.now = rig.now;
         CHECK_EQ(rig_decide(&rig, &request, 1, NULL, true), 0);
+        /* After the take, tokens and subjects may be gone. */
+        memset(&rig.check.caller, 0xa5, sizeof(rig.check.caller));
         sl_recorder_check(recorder, &rig.check);
     }
 }
