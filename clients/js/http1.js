@@ -283,7 +283,9 @@ class Connection {
     #lost() {
         const { error } = this;
 
-        if (this.body instanceof OpenBody && !error)
+        // Without calls: they ended before the body.
+        if (this.body instanceof OpenBody && !error &&
+            this.calls.length > this.answers)
             this.#answered();
 
         const left = this.calls.slice(this.answers);
@@ -315,6 +317,10 @@ class Call {
     }
 
     watch(signal) {
+        if (signal.aborted) {
+            this.stop(signal.reason);
+            return;
+        }
         this.signal = signal;
         this.onAbort = () => this.stop(signal.reason);
         signal.addEventListener("abort", this.onAbort, { once: true });

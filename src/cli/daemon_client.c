@@ -350,7 +350,8 @@ static bool read_head(struct sl_str text, struct head *head)
     bool first = true;
 
     while (text.len > 0) {
-        const char *end = memmem(text.at, text.len, "\r\n", 2);
+        const char *end =
+            text.len > 0 ? memmem(text.at, text.len, "\r\n", 2) : NULL;
         struct sl_str line = {text.at, end ? (size_t)(end - text.at) : 0};
 
         if (!end || !(first ? read_status(line, head) : read_field(line, head)))

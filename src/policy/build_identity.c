@@ -713,7 +713,8 @@ static struct sl_str host_of(struct sl_str rest)
 
         rest.len = end ? (size_t)(end - rest.at) + 1 : 0;
     } else {
-        const char *colon = memchr(rest.at, ':', rest.len);
+        const char *colon =
+            rest.len > 0 ? memchr(rest.at, ':', rest.len) : NULL;
 
         rest.len = colon ? (size_t)(colon - rest.at) : rest.len;
     }

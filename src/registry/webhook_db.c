@@ -460,7 +460,7 @@ static int find_ended(struct sl_database *db, const struct sl_webhook_job *w,
     unsigned count = 0;
     int found;
 
-    sl_query_bind(db, q, "nni", w->from, w->to, ENDED_MOST);
+    sl_query_bind(db, q, "nnin", w->from, w->to, ENDED_MOST, (int64_t)w->skip);
     while (
         (found = sl_query_next(db, q, &db->arena, "ttttn", &list[count].scope,
                                &list[count].id, &list[count].limit,
@@ -501,7 +501,8 @@ static int put_ended(struct sl_registry *r, struct sl_job *job,
     if (out.err)
         return out.err;
     hash_words(e->id, e->limit, hash);
-    snprintf(key, sizeof(key), "%s%" PRId64, hash, e->until / SL_MS);
+    snprintf(key, sizeof(key), "%c%s%" PRId64, is_org ? 'o' : 'u', hash,
+             e->until / SL_MS);
     (void)!getrandom(random, sizeof(random), 0);
     sl_webhook_make_id(id, "msg", job->now, random);
     w->id = sl_str_c(id);
@@ -528,7 +529,8 @@ static int end_overrides(struct sl_registry *r, struct sl_job *job)
         err = put_ended(r, job, &list[i], &text);
     sl_buf_done(&text);
     w->id = w->key = w->org = w->payload = SL_STR("");
-    w->next = cut ? list[count - 1].until : w->to;
+    w->next = cut ? w->from : w->to; /* many may end at once: by number */
+    w->skip = cut ? w->skip + count : 0;
     return err;
 }
 

@@ -178,6 +178,7 @@ struct sl_webhook_job {
     struct sl_str endpoint_id, message_id;
     int outcome; /* 1: successes; 0: failures; -1: both */
     sl_ns from, to;
+    uint64_t skip;   /* END_OVERRIDES: rows of the jobs before */
     uint64_t before; /* 0, or a number of the page before; LIST_MESSAGES has
                       * message_id */
     unsigned most;

@@ -334,6 +334,7 @@ struct sl_daemon {
         uint64_t omitted; /* beyond their rate */
         bool looking, more;
         sl_ns looked, ended; /* overrides: when, and up to which end */
+        uint64_t skip;       /* that many after it are told, too */
     } notes;                 /* first loop; see webhook_notes.c */
     struct sl_engine *engine;
     struct sl_registry *registry;     /* or NULL */

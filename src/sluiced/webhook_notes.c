@@ -58,6 +58,7 @@ static void on_noted(struct sl_job *job)
         daemon->notes.looking = false;
         if (!job->err) {
             daemon->notes.ended = note->w.next;
+            daemon->notes.skip = note->w.skip;
             daemon->notes.more = note->w.next < note->w.to;
         }
     }
@@ -221,6 +222,7 @@ void sl_webhook_notes_poll(struct sl_daemon *daemon)
         return;
     note->w.op = SL_WEBHOOK_END_OVERRIDES;
     note->w.from = daemon->notes.ended;
+    note->w.skip = daemon->notes.skip;
     note->w.to = now;
     daemon->notes.looking = true;
     ask(note, now);

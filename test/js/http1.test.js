@@ -194,3 +194,19 @@ test("a thousand calls at once use at most 64 connections", async (t) => {
     assert.ok(sockets.length <= 64, `${sockets.length}`);
     assert.ok(pool.idle.length <= 16);
 });
+
+test("an answer without an end that is late fails, and nothing else", async (t) => {
+    const { ask } = await start(t, (socket) =>
+        socket.write("HTTP/1.0 200 OK\r\n\r\npart"));
+
+    await assert.rejects(ask("a", { ms: 30 }), /late/);
+    await new Promise(setImmediate); // the end of the connection is seen
+    await assert.rejects(ask("b", { ms: 30 }), /late/);
+});
+
+test("a signal that has fired already ends a call", async (t) => {
+    const { ask } = await start(t, () => {});
+
+    await assert.rejects(ask("a", { signal: AbortSignal.abort(new Error("gone")) }),
+                         /gone/);
+});
