@@ -183,7 +183,7 @@ class Redis:
     def keys(self):
         """Those that limits have made."""
         return sorted(key for key in self.ask("KEYS", "*") if not re.search(
-            r"^sluice:(secret|epoch)$|#nodes$", key))
+            r"^sluice:(secret|epoch)$|^sluice:repeat:|#nodes$", key))
 
 
 class Dynamo:
