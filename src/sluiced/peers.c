@@ -30,7 +30,7 @@
 #define STEP_LIFE  (120 * SL_S)
 #define STEPS_MOST 6    /* that are written at once, or waited for */
 #define AHEAD      3    /* that are looked for at once */
-#define FREE_SLOTS 8    /* behind the last one in use that are looked at */
+#define FREE_SLOTS 3    /* behind the last one in use that are looked at */
 #define TEXT_MOST  5000 /* <= SL_REPEAT_MEMO */
 #define TOP_SENT   40
 #define TOP_SHOWN  200
