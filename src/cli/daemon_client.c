@@ -350,8 +350,7 @@ static bool read_head(struct sl_str text, struct head *head)
     bool first = true;
 
     while (text.len > 0) {
-        const char *end =
-            text.len > 0 ? memmem(text.at, text.len, "\r\n", 2) : NULL;
+        const char *end = memmem(text.at, text.len, "\r\n", 2);
         struct sl_str line = {text.at, end ? (size_t)(end - text.at) : 0};
 
         if (!end || !(first ? read_status(line, head) : read_field(line, head)))
@@ -397,7 +396,7 @@ static int join_chunks(struct sl_str text, char *to, size_t *ret)
 {
     *ret = 0;
     for (bool is_last = false;;) {
-        const char *end = memmem(text.at, text.len, "\r\n", 2);
+        const char *end = text.at ? memmem(text.at, text.len, "\r\n", 2) : NULL;
         struct sl_str line = {text.at, end ? (size_t)(end - text.at) : 0};
         size_t size = 0;
 
