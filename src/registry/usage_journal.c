@@ -96,9 +96,9 @@ static uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Finds damage: pages that were not written, and bytes that changed. It need
- * not withstand those who know it, so a product for 16 bytes is enough. `len`:
- * a multiple of 8. */
+/* Finds damage: pages that were not written, and bytes that changed. It is no
+ * protection against forgery, so one product for 16 bytes is enough. `len` is a
+ * multiple of 8. */
 static uint64_t check_of(uint64_t key, const void *bytes, size_t len)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
