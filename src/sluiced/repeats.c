@@ -34,6 +34,7 @@ static void free_request(struct request *r)
     sl_alloc_free(&sl_alloc_libc, r, sizeof(*r));
 }
 
+/* What the job says is read only without `err`: a late one is still running. */
 static void finish(struct request *r, int err)
 {
     struct sl_repeat_call *call = r->call;
@@ -42,7 +43,8 @@ static void finish(struct request *r, int err)
     if (!call)
         return;
     call->err = err ? SLUICE_ESTORE : 0;
-    call->found = (enum sl_repeat_found)r->repeat.found;
+    call->found =
+        err ? SL_REPEAT_FIRST : (enum sl_repeat_found)r->repeat.found;
     call->len = 0;
     if (!err && call->found == SL_REPEAT_AGAIN && call->memo &&
         r->job.text.len <= SL_REPEAT_MEMO) {
