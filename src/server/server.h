@@ -113,6 +113,15 @@ struct sl_server {
 
 LIST_HEAD(sl_server_ops, sl_server_op);
 
+#define SL_SESSIONS_ENDED 64
+
+/* Sessions of browsers: session.c. */
+struct sl_sessions {
+    uint64_t begun;                    /* number of the last sign-in */
+    uint64_t ended_to;                 /* all up to this number have ended */
+    uint64_t ended[SL_SESSIONS_ENDED]; /* signed out; 0: free */
+};
+
 struct sl_server_worker {
     const struct sl_server *server;
     struct sl_loop *loop; /* NULL in tests */
@@ -129,6 +138,7 @@ struct sl_server_worker {
     unsigned spare_count;
     unsigned wrong_count; /* admin: wrong tokens since then, session.c */
     sl_ns wrong_since;
+    struct sl_sessions sessions; /* admin */
     char date[32]; /* HTTP only: text of the Date field, and its second */
     sl_ns date_at;
 };

@@ -19,6 +19,8 @@ struct listener {
     uint64_t next; /* number of the next event */
     sl_ns spoken;  /* when something was last sent; monotonic */
     sl_ns since;   /* when it connected; monotonic */
+    const struct sl_server_worker *worker;
+    uint64_t session; /* its number at this worker; 0: none */
 };
 
 struct sl_event_stream {
@@ -148,6 +150,8 @@ int sl_event_stream_join(struct sl_event_stream *feed,
         .next = from,
         .spoken = sl_loop_mono(feed->loop),
         .since = sl_loop_mono(feed->loop),
+        .worker = call->worker,
+        .session = sl_http_session_number(call),
     };
     TAILQ_INSERT_TAIL(&feed->listeners, l, link);
     feed->count++;
@@ -155,6 +159,21 @@ int sl_event_stream_join(struct sl_event_stream *feed,
     sl_timer_start(feed->beat, BEAT);
     call->stream = &l->stream;
     return 0;
+}
+
+void sl_event_stream_sign_out(struct sl_event_stream *feed,
+                              const struct sl_server_worker *worker,
+                              uint64_t session)
+{
+    struct listener *next, *l = TAILQ_FIRST(&feed->listeners);
+
+    for (; l; l = next) {
+        next = TAILQ_NEXT(l, link);
+        if (l->worker != worker || l->session != session)
+            continue;
+        sl_http_stream_end(&l->stream);
+        on_close(&l->stream);
+    }
 }
 
 unsigned sl_event_stream_count(const struct sl_event_stream *feed)

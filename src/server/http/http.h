@@ -218,6 +218,11 @@ void sl_event_stream_close(struct sl_event_stream *feed);
 SL_MUST_USE int sl_event_stream_join(struct sl_event_stream *feed,
                                      struct sl_http_call *call, uint64_t from);
 
+/* Disconnect the clients of a session of this worker. */
+void sl_event_stream_sign_out(struct sl_event_stream *feed,
+                              const struct sl_server_worker *worker,
+                              uint64_t session);
+
 /* Returns the number of clients; for tests. */
 unsigned sl_event_stream_count(const struct sl_event_stream *feed);
 

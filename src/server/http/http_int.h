@@ -54,6 +54,9 @@ enum sl_http_session {
 
 enum sl_http_session sl_http_session(const struct sl_http_call *call);
 
+/* Returns the number of the request's session at its worker, or 0. */
+uint64_t sl_http_session_number(const struct sl_http_call *call);
+
 sl_http_f sl_session_get, sl_session_post, sl_session_delete;
 
 /* ---- requests and answers: router.c ---- */

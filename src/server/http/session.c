@@ -1,12 +1,18 @@
 /* session.c -- /v1/session: browsers exchange a token for a cookie.
  *
- *     POST {"token":"..."}  -->  Set-Cookie: NAME=END.BEGIN.ACCESS.MAC
+ *     POST {"token":"..."}  -->  Set-Cookie: NAME=END.BEGIN.NUMBER.ACCESS.MAC
  *
  * A page must not keep the token: a script could read it. The cookie is
  * HttpOnly and SameSite=Strict, is valid for an hour, and is renewed while the
- * console is open, until 12 hours after the sign-in. Nothing is stored: the MAC
- * (SipHash with a key of this process) covers the end, the sign-in, the access
- * and the token. So a restart or another token ends all sessions.
+ * console is open, until 12 hours after the sign-in. No session is stored: the
+ * MAC (SipHash with a key of this process) covers the end, the sign-in, the
+ * access and the token. So a restart or another token ends all sessions, and no
+ * other daemon accepts the cookie.
+ *
+ * NUMBER counts the sign-ins and is kept when a cookie is renewed. DELETE
+ * writes it down, and no cookie with it is valid from then on. The list is
+ * short. When it is full, the oldest session in it is forgotten, and all
+ * sessions that are as old have ended, too.
  *
  * Browsers send cookies to all ports of a host. So NAME has the port of the
  * Host header, "sluice_session_9090", and daemons on one host keep their own.
@@ -38,7 +44,7 @@
 #define LIFETIME   SL_HOUR
 #define LONGEST    (12 * SL_HOUR)
 #define MAC        32 /* hexadecimal digits */
-#define SESSION    96 /* END.BEGIN.ACCESS.MAC and its NUL */
+#define SESSION    96 /* END.BEGIN.NUMBER.ACCESS.MAC and its NUL */
 #define WRONG_MOST 10 /* wrong tokens in a minute */
 
 /* ---- the MAC ---- */
@@ -107,8 +113,29 @@ static struct sl_str find_cookie(const struct sl_http_call *call)
 
 struct session {
     bool read_only;
-    sl_ns begin; /* the sign-in */
+    sl_ns begin;     /* the sign-in */
+    uint64_t number; /* from 1 */
 };
+
+static bool has_ended(const struct sl_sessions *sessions, uint64_t number)
+{
+    for (unsigned i = 0; i < SL_SESSIONS_ENDED; i++)
+        if (sessions->ended[i] == number)
+            return true;
+    return number <= sessions->ended_to;
+}
+
+static void end_session(struct sl_sessions *sessions, uint64_t number)
+{
+    uint64_t *least = &sessions->ended[0]; /* 0: free */
+
+    for (unsigned i = 1; i < SL_SESSIONS_ENDED; i++)
+        if (sessions->ended[i] < *least)
+            least = &sessions->ended[i];
+    if (*least > sessions->ended_to)
+        sessions->ended_to = *least;
+    *least = number;
+}
 
 static bool read_second(struct sl_str text, sl_ns *ret)
 {
@@ -127,17 +154,30 @@ static bool check_session(const struct sl_http_call *call, struct sl_str text,
     struct sl_str rest = text;
     struct sl_str end = sl_admin_cut(&rest, '.');
     struct sl_str begin = sl_admin_cut(&rest, '.');
+    struct sl_str number = sl_admin_cut(&rest, '.');
     struct sl_str access = sl_admin_cut(&rest, '.');
-    struct sl_str signed_part = {text.at,
-                                 end.len + 1 + begin.len + 1 + access.len};
+    struct sl_str signed_part = {text.at, end.len + 1 + begin.len + 1 +
+                                              number.len + 1 + access.len};
     char mac[MAC + 1];
     sl_ns until;
 
     ret->read_only = sl_str_eq(access, SL_STR("r"));
     return rest.len == MAC && read_second(end, &until) &&
            read_second(begin, &ret->begin) && until > sl_http_now(call) &&
+           sl_parse_number(number, &ret->number, NULL) == 0 &&
            make_mac(call, "session", signed_part, ret->read_only, mac) &&
-           equal(rest, sl_str_c(mac));
+           equal(rest, sl_str_c(mac)) &&
+           !has_ended(&call->worker->sessions, ret->number);
+}
+
+uint64_t sl_http_session_number(const struct sl_http_call *call)
+{
+    struct sl_str cookie = find_cookie(call);
+    struct session session;
+
+    return cookie.len > 0 && check_session(call, cookie, &session)
+               ? session.number
+               : 0;
 }
 
 static bool is_reading(const struct sl_http_call *call)
@@ -218,9 +258,10 @@ static void begin(struct sl_http_call *call, const struct session *session)
     sl_ns most = session->begin + LONGEST - now;
     sl_ns left = most < LIFETIME ? most : LIFETIME;
     char text[SESSION], mac[MAC + 1], csrf[MAC + 1];
-    int len = snprintf(text, sizeof(text), "%" PRId64 ".%" PRId64 ".%s",
-                       (now + left) / SL_S, session->begin / SL_S,
-                       read_only ? "r" : "w");
+    int len =
+        snprintf(text, sizeof(text), "%" PRId64 ".%" PRId64 ".%" PRIu64 ".%s",
+                 (now + left) / SL_S, session->begin / SL_S, session->number,
+                 read_only ? "r" : "w");
 
     if (!make_mac(call, "session", (struct sl_str){text, (size_t)len},
                   read_only, mac)) {
@@ -307,14 +348,27 @@ void sl_session_post(struct sl_http_call *call)
         describe(call, true, false, NULL);
     else if (!may_sign_in(call))
         return;
-    else if (session.read_only || sl_server_token_ok(call->worker, token))
+    else if (session.read_only || sl_server_token_ok(call->worker, token)) {
+        session.number = ++call->worker->sessions.begun;
         begin(call, &session);
-    else
+    } else {
         refuse_wrong(call);
+    }
 }
 
 void sl_session_delete(struct sl_http_call *call)
 {
-    if (sl_admin_admit(call) && add_cookie(call, "", 0))
+    const struct sl_admin *admin = sl_admin_of(call);
+    uint64_t number;
+
+    if (!sl_admin_admit(call))
+        return;
+    number = sl_http_session_number(call);
+    if (number > 0) {
+        end_session(&call->worker->sessions, number);
+        if (admin->feed)
+            sl_event_stream_sign_out(admin->feed, call->worker, number);
+    }
+    if (add_cookie(call, "", 0))
         describe(call, call->worker->server->token.len == 0, false, NULL);
 }

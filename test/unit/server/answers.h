@@ -30,7 +30,7 @@ static struct {
     struct sl_buf sent; /* the request that is being read */
     struct sl_buf want; /* the body that is wanted, */
     int want_line;      /* the line that it ended in, or 0 */
-    char names[8][16], values[8][128]; /* of $name */
+    char names[16][16], values[16][128]; /* of $name */
     struct sl_arena arena;
 } talk;
 

@@ -252,6 +252,91 @@ static void check_silence(void)
     close(fd);
 }
 
+#define COOKIE 128
+
+/* Signs in on a connection. */
+static void sign_in(int fd, char cookie[COOKIE])
+{
+    const char *at;
+
+    sl_buf_clear(&rig.got);
+    say(fd, "POST /v1/session HTTP/1.1\r\nHost: localhost\r\n"
+            "Content-Length: 18\r\n\r\n{\"token\":\"secret\"}");
+    WAIT_FOR(&rig, has(fd, "\"signed_in\":true"));
+    at = strstr(rig.got.bytes, "sluice_session=");
+    CHECK(at != NULL);
+    snprintf(cookie, COOKIE, "%.*s", at ? (int)strcspn(at, ";") : 0, at);
+}
+
+/* Sends a request with the cookie. */
+static void ask(int fd, const char *request, const char *cookie)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text),
+             "%s HTTP/1.1\r\nHost: localhost\r\nCookie: %s\r\n\r\n", request,
+             cookie);
+    sl_buf_clear(&rig.got);
+    say(fd, text);
+}
+
+static void sign_out(int fd, const char *cookie)
+{
+    ask(fd, "DELETE /v1/session", cookie);
+    WAIT_FOR(&rig, has(fd, "\"signed_in\":false"));
+}
+
+/* Is the session valid? */
+static bool is_valid(int fd, const char *cookie)
+{
+    ask(fd, "GET /v1/session", cookie);
+    WAIT_FOR(&rig, has(fd, "\"version\":"));
+    return has(fd, "\"signed_in\":true");
+}
+
+static void check_sign_out(void)
+{
+    char ann[COOKIE], bob[COOKIE], cat[COOKIE], other[COOKIE];
+    int fd, of_ann, of_bob;
+
+    CASE("the sign-out of a session ends its streams, and no others");
+    begin(0);
+    door.token = SL_STR("secret");
+    door.sessions = true;
+    fd = come(sl_server_accept, &worker, NULL);
+    sign_in(fd, ann);
+    sign_in(fd, bob);
+    of_ann = come(sl_server_accept, &worker, NULL);
+    ask(of_ann, "GET /v1/events", ann);
+    WAIT_FOR(&rig, has(of_ann, ": listening"));
+    of_bob = come(sl_server_accept, &worker, NULL);
+    ask(of_bob, "GET /v1/events", bob);
+    WAIT_FOR(&rig, has(of_bob, ": listening"));
+    sign_out(fd, bob);
+    WAIT_FOR(&rig, has_ended(of_bob));
+    CHECK_EQ(sl_event_stream_count(admin.feed), 1);
+    CHECK(is_valid(fd, ann));
+    CHECK(!is_valid(fd, bob));
+
+    CASE("the list of ended sessions is short: the oldest end with it");
+    sign_in(fd, cat);
+    for (unsigned i = 0; i < SL_SESSIONS_ENDED - 1; i++) {
+        sign_in(fd, other);
+        sign_out(fd, other);
+    }
+    CHECK(is_valid(fd, ann));
+    sign_in(fd, other);
+    sign_out(fd, other);
+    CHECK(!is_valid(fd, ann));
+    CHECK(!is_valid(fd, bob));
+    CHECK(is_valid(fd, cat));
+    CHECK(!is_valid(fd, other));
+    close(fd);
+    close(of_ann);
+    close(of_bob);
+    end();
+}
+
 static void check_refusals(void)
 {
     struct fail f = {.nth = 1};
@@ -309,6 +394,7 @@ int main(void)
     check_many();
     check_deaf();
     check_silence();
+    check_sign_out();
     check_refusals();
     return CHECK_DONE();
 }
