@@ -43,8 +43,7 @@ static void finish(struct request *r, int err)
     if (!call)
         return;
     call->err = err ? SLUICE_ESTORE : 0;
-    call->found =
-        err ? SL_REPEAT_FIRST : (enum sl_repeat_found)r->repeat.found;
+    call->found = err ? SL_REPEAT_FIRST : (enum sl_repeat_found)r->repeat.found;
     call->len = 0;
     if (!err && call->found == SL_REPEAT_AGAIN && call->memo &&
         r->job.text.len <= SL_REPEAT_MEMO) {
