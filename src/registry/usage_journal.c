@@ -633,16 +633,25 @@ static int map(struct sl_usage_journal *j, struct sl_diag *diag)
     return 0;
 }
 
-static void write_head(struct sl_usage_journal *j, uint64_t node)
+/* One write to one page: a process that is killed has written all of the head
+ * or nothing. */
+static int write_head(const struct sl_usage_journal *j, uint64_t node,
+                      struct sl_diag *diag)
 {
     struct head head = {.magic = MAGIC,
                         .version = VERSION,
                         .segment = (uint32_t)SL_JOURNAL_SEGMENT,
                         .size = j->size,
                         .node = node};
+    ssize_t put;
 
     head.check = head_check(&head);
-    memcpy(j->base, &head, sizeof(head));
+    do {
+        put = pwrite(j->fd, &head, sizeof(head), 0);
+    } while (put < 0 && errno == EINTR);
+    return put == (ssize_t)sizeof(head)
+               ? 0
+               : refuse_system(j, put < 0 ? errno : EIO, diag);
 }
 
 static bool is_pending(const struct sl_usage_journal *j)
@@ -665,12 +674,10 @@ static int resize(struct sl_usage_journal *j, uint64_t size, uint64_t node,
     j->base = NULL;
     j->size = size;
     j->count = count_of(size);
-    if (ftruncate(j->fd, HEAD))
+    if (ftruncate(j->fd, 0)) /* without a head: a new file */
         return refuse_system(j, errno, diag);
     err = map(j, diag);
-    if (j->base)
-        write_head(j, node);
-    return err;
+    return err ? err : write_head(j, node, diag);
 }
 
 /* Moves a file with a damaged head aside, and begins a new one. */
@@ -692,6 +699,17 @@ static int begin_again(struct sl_usage_journal *j, struct sl_diag *diag)
     return 0;
 }
 
+/* A process may have been killed while it wrote a head of version 1 anew, word
+ * by word: the version is the new one, the check is that of the old one. */
+static bool is_checked(const struct head *head)
+{
+    struct head old = *head;
+
+    old.version = OLD_VERSION;
+    return head->check == head_check(head) ||
+           (head->version == VERSION && head->check == head_check(&old));
+}
+
 /* Reads the head. *ret_size: of the journal in the file; 0: there is none. */
 static int read_head(struct sl_usage_journal *j, uint64_t *ret_size,
                      uint64_t *ret_node, struct sl_diag *diag)
@@ -709,7 +727,7 @@ static int read_head(struct sl_usage_journal *j, uint64_t *ret_size,
         return 0;
     if (got < (ssize_t)sizeof(head) || head.magic != MAGIC)
         return refuse(j, SLUICE_ESYS, "the file is not a usage journal", diag);
-    if (head.check != head_check(&head) || head.size < SL_JOURNAL_LEAST ||
+    if (!is_checked(&head) || head.size < SL_JOURNAL_LEAST ||
         head.size > SL_JOURNAL_MOST || (uint64_t)st.st_size < head.size)
         return begin_again(j, diag);
     if ((head.version != VERSION && head.version != OLD_VERSION) ||
@@ -774,10 +792,9 @@ static int open_file(struct sl_usage_journal *j, uint64_t size, bool shared,
     err = map(j, diag);
     if (err && is_new)
         unlink(j->path);
-    if (!j->base)
-        return err;
-    write_head(j, *node); /* perhaps it was of an older version */
-    return had ? resize(j, size, *node, diag) : 0;
+    if (!err)
+        err = write_head(j, *node, diag); /* perhaps it was of version 1 */
+    return err || !had ? err : resize(j, size, *node, diag);
 }
 
 /* ---- syncing ---- */

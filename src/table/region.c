@@ -493,11 +493,15 @@ int sl_region_open_file(struct sl_region *ret, const char *path, uint64_t size,
     return 0;
 }
 
+/* A file is sealed after it was checked: what processes that were killed have
+ * left is completed or undone and the keys are counted, because an open of the
+ * sealed file does neither. */
 void sl_region_close(struct sl_region *r)
 {
     if (r->fd >= 0 && r->opener == getpid() &&
         lock_byte(r->fd, LOCK_OPENING, F_WRLCK, true) &&
         lock_byte(r->fd, LOCK_USING, F_WRLCK, false) &&
+        sl_region_check(r, NULL) == 0 &&
         msync(r->map, r->map_len, MS_SYNC) == 0) {
         struct sl_region_head left;
 

@@ -291,8 +291,9 @@ SL_MUST_USE int sl_region_open_memory(struct sl_region *ret, void *memory,
 SL_MUST_USE int sl_region_check(const struct sl_region *r,
                                 struct sl_diag *diag);
 
-/* Closes. A file is sealed if no other process has it open. Its time of change
- * is then set to one with a random fraction of a second, which is also in the
+/* Closes. If no other process has the file open, it is checked
+ * (sl_region_check) and, unless it is damaged, sealed. Its time of change is
+ * then set to one with a random fraction of a second, which is also in the
  * head: any later write changes the time. */
 void sl_region_close(struct sl_region *r);
 

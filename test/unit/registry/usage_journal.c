@@ -1,7 +1,10 @@
 /* usage_journal.c -- the file of the usage journal: what a killed process
  * leaves, damage, room, and segments that are recorded once. */
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "books.h"
 #include "fail.h"
@@ -205,12 +208,12 @@ static void make_old_head(void)
     close(fd);
 }
 
-static void test_version(void)
+/* A journal of version 1 with 17 units. */
+static void make_old_file(void)
 {
     struct sl_usage_journal *journal = open_file(SMALL);
     struct sl_usage_segment *sealed, *left;
 
-    CASE("a journal of version 1 is read");
     sealed = sl_usage_segment_open(journal, 5, 6, DAY_0);
     left = sl_usage_segment_open(journal, 5, 7, DAY_0);
     CHECK(add(sealed, "acme", 3) && add(sealed, "other", 4));
@@ -219,6 +222,15 @@ static void test_version(void)
     make_old(left, false);
     sl_usage_journal_close(journal);
     make_old_head();
+}
+
+static void test_version(void)
+{
+    struct sl_usage_journal *journal;
+    struct sl_usage_segment *sealed, *left;
+
+    CASE("a journal of version 1 is read");
+    make_old_file();
     for (int i = 0; i < 2; i++) { /* it is read again after a kill */
         unsigned lines = 0;
 
@@ -232,6 +244,73 @@ static void test_version(void)
             CHECK_EQ(recovered(journal, &lines), 17);
         sl_usage_journal_close(journal);
     }
+}
+
+static void check_old_lines(void)
+{
+    struct sl_usage_journal *journal = open_file(SMALL);
+    unsigned lines;
+
+    CHECK_STR(sl_usage_journal_notice(journal), "");
+    CHECK_EQ(recovered(journal, &lines), 17);
+    CHECK_EQ(lines, 3);
+    sl_usage_journal_close(journal);
+}
+
+/* A head of version 1 that was written anew word by word. */
+static void test_mixed_head(void)
+{
+    uint32_t version = 2;
+    int fd;
+
+    CASE("a new version with the check of the old one: all lines are read");
+    make_old_file();
+    fd = open(file, O_RDWR);
+    CHECK_EQ(pwrite(fd, &version, sizeof(version), 8), sizeof(version));
+    close(fd);
+    check_old_lines();
+}
+
+/* Opens the journal in a process that is killed at the `nth` stop of a system
+ * call, before or after it. Returns false if it has ended before. */
+static bool open_and_kill(unsigned nth)
+{
+    pid_t pid = fork();
+    int status = 0;
+
+    if (pid == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
+            _exit(77);
+        raise(SIGSTOP);
+        (void)open_file(SMALL);
+        _exit(0);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    for (unsigned i = 0; i < nth && WIFSTOPPED(status); i++)
+        if (ptrace(PTRACE_SYSCALL, pid, NULL, NULL) ||
+            waitpid(pid, &status, 0) != pid)
+            break;
+    if (WIFEXITED(status)) {
+        CHECK(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+        return false;
+    }
+    CHECK_EQ(kill(pid, SIGKILL), 0);
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    return true;
+}
+
+static void test_killed_upgrade(void)
+{
+    unsigned nth = 0;
+    bool killed;
+
+    CASE("a process is killed at each step of an open: all lines are read");
+    do {
+        make_old_file();
+        killed = open_and_kill(++nth);
+        check_old_lines();
+    } while (killed && !check_state.bad);
+    printf("# %u steps\n", nth);
 }
 
 static void flip(off_t at)
@@ -512,6 +591,8 @@ int main(void)
     test_kept();
     test_order();
     test_version();
+    test_mixed_head();
+    test_killed_upgrade();
     test_damage();
     test_head();
     test_room();

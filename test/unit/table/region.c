@@ -232,6 +232,48 @@ TEST(left)
     CHECK_EQ(held_in_file(), 3);
 }
 
+/* Closes the file after a process that was killed: it had taken a slot and not
+ * counted it, and had claimed a record of a hold. */
+static void close_after_kill(void)
+{
+    static struct sl_table table;
+    struct sl_region region;
+    struct sl_diag diag;
+
+    CHECK_EQ(open_it(&region, MIB, SL_DAMAGE_REFUSE, &diag), 0);
+    sl_table_init(&table, &region, SL_FULL_ALLOW);
+    atomic_store(&sl_region_limit(&region, 0)->occupied, 0);
+    atomic_store(sl_region_word(&region, FIRST_HOLD + 8), 17);
+    sl_table_done(&table);
+}
+
+TEST(sealed_after_kill)
+{
+    struct sl_table_stats stats;
+    static struct sl_table table;
+    struct sl_region region;
+    struct sl_diag diag;
+    struct stat st;
+
+    CASE("the last to close completes what a killed process has left");
+    make_file();
+    close_after_kill();
+    CHECK(word_in_file(HEAD_AT(sealed)) != 0);
+    CHECK_EQ(word_in_file(FIRST_HOLD + 8), 0);
+    CASE("a file that is opened as it was left has the right count");
+    CHECK_EQ(stat(path, &st), 0);
+    CHECK_EQ(word_in_file(HEAD_AT(left_ns)), st.st_mtim.tv_nsec);
+    CHECK_EQ(open_it(&region, MIB, SL_DAMAGE_REFUSE, &diag), 0);
+    sl_table_init(&table, &region, SL_FULL_ALLOW);
+    sl_table_stats(&table, &stats);
+    CHECK_EQ(stats.occupied, 1);
+    CASE("a damaged file is not sealed");
+    atomic_store(sl_region_word(&region, LAST_TAG), ~UINT64_C(0));
+    sl_table_done(&table);
+    CHECK_EQ(word_in_file(HEAD_AT(sealed)), 0);
+    CHECK_EQ(held_in_file(), 99);
+}
+
 /* A word is changed in a closed file. */
 TEST(damage)
 {
