@@ -11,6 +11,9 @@
 #define BACKLOGS_MAX 256
 #define AMOUNT_MAX   ((UINT64_C(1) << 53) - 1)
 
+/* Of the tree that finds covered routes: 64 segments of each. */
+#define COVER_BYTES ((size_t)64 << 20)
+
 void sl_fill_header(struct sl_build *b, const struct sl_schema_key *row,
                     const struct sl_yaml_node *node, void *into)
 {
@@ -1029,25 +1032,29 @@ static bool is_match(const struct sl_route *route)
            route->pattern.methods != 0;
 }
 
-/* A route that an earlier one covers is a mistake: its limits never apply.
- * Every pair is looked at: a few ms for a thousand routes, 0.1 s for ten
- * thousand. */
+/* A route that an earlier one covers is a mistake: its limits never apply. */
 static void refuse_covered(struct sl_build *b, const struct sl_route *list,
+                           const struct sl_pattern *const *patterns,
                            unsigned count)
 {
-    for (unsigned i = 1; i < count; i++)
-        for (unsigned j = 0; j < i; j++) {
-            if (!is_match(&list[i]) || !is_match(&list[j]) ||
-                list[j].when.count > 0 ||
-                !sl_pattern_covers(&list[j].pattern, &list[i].pattern))
-                continue;
+    struct sl_arena arena;
+    unsigned *covers;
+
+    sl_arena_init(&arena, COVER_BYTES, b->scratch->alloc);
+    covers = sl_arena_take(&arena, ((size_t)count + 1) * sizeof(*covers));
+    if (!covers || sl_routes_covers(patterns, count, &arena, covers)) {
+        b->no_memory = true;
+        count = 0;
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (covers[i] != SL_NO_ROUTE)
             sl_report_error(b->report, list[i].place,
                             "No request reaches this route. \"%.64s\" on line "
                             "%u matches all of them. Put the narrower route "
                             "first",
-                            list[j].text.at, list[j].place.line);
-            break;
-        }
+                            list[covers[i]].text.at,
+                            list[covers[i]].place.line);
+    sl_arena_done(&arena);
 }
 
 static void refuse_same_jobs(struct sl_build *b)
@@ -1073,6 +1080,7 @@ static void build_tree(struct sl_build *b, const struct sl_route *list,
         return;
     for (unsigned i = 0; i < count; i++)
         patterns[i] = is_match(&list[i]) ? &list[i].pattern : NULL;
+    refuse_covered(b, list, patterns, count);
     b->policy->tree = sl_routes_build(patterns, count, b->arena);
     if (!b->policy->tree)
         b->no_memory = true;
@@ -1101,7 +1109,6 @@ static void read_routes(struct sl_build *b, const struct sl_yaml_node *node)
     index_descriptors(b, list, count);
     name_endpoints(b, list, count);
     refuse_same_jobs(b);
-    refuse_covered(b, list, count);
     build_tree(b, list, count);
 }
 

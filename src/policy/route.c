@@ -368,26 +368,6 @@ static int check_text(struct sl_str text, struct sl_diag *diag)
     return SLUICE_ECONF;
 }
 
-/* One of 64 bits for each word and its position, ignoring case. A pattern that
- * covers another has no bit that the other lacks, which decides most pairs. */
-static uint64_t word_bits(const struct sl_pattern *p)
-{
-    uint64_t bits = 0;
-
-    for (unsigned i = 0; i < p->count; i++) {
-        const struct sl_segment *s = &p->segments[i];
-        uint64_t h = i + 1;
-
-        if (s->kind != SL_SEGMENT_WORD)
-            continue;
-        for (size_t k = 0; k < s->word.len; k++)
-            h = (h ^ ((uint8_t)s->word.at[k] | 0x20u)) *
-                UINT64_C(0x9e3779b97f4a7c15);
-        bits |= UINT64_C(1) << (h >> 58);
-    }
-    return bits;
-}
-
 int sl_pattern_read(struct sl_str text, struct sl_arena *arena,
                     struct sl_pattern *ret, struct sl_diag *diag)
 {
@@ -408,7 +388,6 @@ int sl_pattern_read(struct sl_str text, struct sl_arena *arena,
     if (err)
         return err;
     r.pattern.segments = r.segments;
-    r.pattern.words = word_bits(&r.pattern);
     *ret = r.pattern;
     return 0;
 }
@@ -442,13 +421,10 @@ bool sl_pattern_matches(const struct sl_pattern *pattern, unsigned method,
 bool sl_pattern_covers(const struct sl_pattern *wide,
                        const struct sl_pattern *narrow)
 {
-    unsigned wide_fixed, narrow_fixed;
+    unsigned wide_fixed = fixed_count(wide);
+    unsigned narrow_fixed = fixed_count(narrow);
 
-    if ((wide->words & ~narrow->words) || (narrow->methods & ~wide->methods))
-        return false;
-    wide_fixed = fixed_count(wide);
-    narrow_fixed = fixed_count(narrow);
-    if (narrow_fixed < wide_fixed)
+    if ((narrow->methods & ~wide->methods) || narrow_fixed < wide_fixed)
         return false; /* its shortest path is too short */
     if (wide_fixed == wide->count &&
         (narrow_fixed != narrow->count || narrow_fixed != wide_fixed))
@@ -513,6 +489,7 @@ struct sl_routes {
     unsigned mask;
     unsigned node_count, entry_count; /* [0] of the entries stays unused */
     size_t longest;                   /* word */
+    bool keeps_all;                   /* entries, also those never found */
 };
 
 /* The last bytes of a word, fewer than eight. */
@@ -609,8 +586,9 @@ static unsigned step(struct sl_routes *tree, unsigned parent,
     return child;
 }
 
-/* Append to the list at *head. Left out if earlier entries take all its
- * methods; so a list has at most ten entries without conditions. */
+/* Append to the list at *head. Unless the tree keeps all, an entry is left out
+ * if earlier ones take all its methods; so a list has at most ten entries
+ * without conditions. */
 static void add_entry(struct sl_routes *tree, unsigned *head, unsigned route,
                       const struct sl_pattern *pattern)
 {
@@ -621,7 +599,7 @@ static void add_entry(struct sl_routes *tree, unsigned *head, unsigned route,
             taken |= tree->entries[*head].methods;
         head = &tree->entries[*head].next;
     }
-    if ((pattern->methods & ~taken) == 0)
+    if ((pattern->methods & ~taken) == 0 && !tree->keeps_all)
         return;
     *head = tree->entry_count++;
     tree->entries[*head] = (struct entry){.route = route,
@@ -673,16 +651,23 @@ static struct sl_routes *make_tree(struct sl_arena *arena, size_t segments,
     return tree;
 }
 
-struct sl_routes *sl_routes_build(const struct sl_pattern *const *patterns,
-                                  unsigned count, struct sl_arena *arena)
+static size_t count_segments(const struct sl_pattern *const *patterns,
+                             unsigned count)
 {
-    struct sl_routes *tree;
     size_t segments = 0;
 
     for (unsigned i = 0; i < count; i++)
         if (patterns[i])
             segments += patterns[i]->count;
-    tree = make_tree(arena, segments, count);
+    return segments;
+}
+
+struct sl_routes *sl_routes_build(const struct sl_pattern *const *patterns,
+                                  unsigned count, struct sl_arena *arena)
+{
+    struct sl_routes *tree =
+        make_tree(arena, count_segments(patterns, count), count);
+
     for (unsigned i = 0; tree && i < count; i++)
         if (patterns[i])
             add_pattern(tree, patterns[i], i);
@@ -771,6 +756,98 @@ unsigned sl_routes_find(const struct sl_routes *routes, unsigned method,
     s.hashed = 0;
     enter(&s, 0, 0);
     return s.best;
+}
+
+/* ---- covering. The pattern walks down a tree of those before it: its words
+ * follow words and stars, its stars only stars.
+ *
+ * The tree has only patterns that no other covers, without conditions. What one
+ * of the others covers, the one that covers that other covers too, and it is
+ * before it. So all entries in a list have different methods, and there are at
+ * most some hundred.
+ */
+
+struct cover {
+    const struct sl_routes *tree;
+    const struct sl_pattern *narrow;
+    unsigned fixed; /* segments of it without the rest */
+    unsigned best;
+    uint32_t hash[SL_PATH_SEGMENTS]; /* of its words */
+};
+
+static void look_for_cover(struct cover *c, unsigned entry)
+{
+    for (; entry != NONE; entry = c->tree->entries[entry].next) {
+        const struct entry *e = &c->tree->entries[entry];
+
+        if ((c->narrow->methods & ~e->methods) == 0) {
+            if (e->route < c->best)
+                c->best = e->route;
+            return;
+        }
+    }
+}
+
+/* Like enter(). */
+static void enter_wider(struct cover *c, unsigned at, unsigned depth)
+{
+    const struct node *nodes = c->tree->nodes;
+
+    for (; nodes[at].lowest < c->best; depth++) {
+        unsigned word = NONE, star = nodes[at].star, slot;
+        const struct sl_segment *segment;
+
+        look_for_cover(c, nodes[at].rests);
+        if (depth == c->fixed) {
+            if (c->fixed == c->narrow->count)
+                look_for_cover(c, nodes[at].ends);
+            return;
+        }
+        segment = &c->narrow->segments[depth];
+        if (segment->kind == SL_SEGMENT_WORD)
+            word = find_child(c->tree, at, segment->word,
+                              hash_below(c->hash[depth], at), &slot);
+        if (word == NONE && star == NONE)
+            return;
+        at = word != NONE ? word : star;
+        if (word == NONE || star == NONE)
+            continue;
+        enter_wider(c, word, depth + 1);
+        at = star;
+    }
+}
+
+static unsigned find_cover(const struct sl_routes *tree,
+                           const struct sl_pattern *narrow)
+{
+    struct cover c;
+
+    c.tree = tree;
+    c.narrow = narrow;
+    c.fixed = fixed_count(narrow);
+    c.best = SL_NO_ROUTE;
+    for (unsigned i = 0; i < c.fixed; i++)
+        if (narrow->segments[i].kind == SL_SEGMENT_WORD)
+            c.hash[i] = hash_word(narrow->segments[i].word);
+    enter_wider(&c, 0, 0);
+    return c.best;
+}
+
+int sl_routes_covers(const struct sl_pattern *const *patterns, unsigned count,
+                     struct sl_arena *arena, unsigned *ret)
+{
+    struct sl_routes *tree =
+        make_tree(arena, count_segments(patterns, count), count);
+
+    if (!tree)
+        return SLUICE_ENOMEM;
+    tree->keeps_all = true;
+    for (unsigned i = 0; i < count; i++) {
+        ret[i] = patterns[i] ? find_cover(tree, patterns[i]) : SL_NO_ROUTE;
+        if (patterns[i] && !patterns[i]->conditional && ret[i] == SL_NO_ROUTE)
+            add_pattern(tree, patterns[i], i);
+    }
+    return 0;
 }
 
 /* ---- patterns of descriptors. */

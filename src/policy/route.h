@@ -15,6 +15,7 @@
  * Invariants. (test/prop/route.c checks them against a loop over all patterns.)
  *   (1) sl_routes_find() gives the lowest index whose pattern matches, also
  *       from a later one on if the earlier ones are conditional.
+ *   (5) sl_routes_covers() gives what sl_pattern_covers() says of every pair.
  */
 #ifndef SL_POLICY_ROUTE_H
 #define SL_POLICY_ROUTE_H
@@ -99,7 +100,6 @@ struct sl_pattern {
     unsigned methods; /* bits */
     const struct sl_segment *segments;
     unsigned count;
-    uint64_t words;   /* a bit for each word and its position */
     bool conditional; /* later routes can get its requests */
 };
 
@@ -116,6 +116,15 @@ bool sl_pattern_matches(const struct sl_pattern *pattern, unsigned method,
 bool sl_pattern_covers(const struct sl_pattern *wide,
                        const struct sl_pattern *narrow);
 
+#define SL_NO_ROUTE UINT32_MAX
+
+/* For each of `count` patterns, the first before it that covers it, or
+ * SL_NO_ROUTE. Conditional ones cover nothing; NULL entries are skipped. Memory
+ * is of `arena`. 0 or SLUICE_ENOMEM. */
+SL_MUST_USE int sl_routes_covers(const struct sl_pattern *const *patterns,
+                                 unsigned count, struct sl_arena *arena,
+                                 unsigned *ret);
+
 struct sl_routes; /* the tree, in an arena */
 
 /* Build the tree of `count` patterns, which it borrows; NULL entries are
@@ -123,8 +132,6 @@ struct sl_routes; /* the tree, in an arena */
 SL_MUST_USE struct sl_routes *
 sl_routes_build(const struct sl_pattern *const *patterns, unsigned count,
                 struct sl_arena *arena);
-
-#define SL_NO_ROUTE UINT32_MAX
 
 /* The first matching pattern from number `from` on, or SL_NO_ROUTE. */
 unsigned sl_routes_find(const struct sl_routes *routes, unsigned method,

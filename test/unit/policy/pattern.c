@@ -344,6 +344,52 @@ TEST(covers)
     }
 }
 
+/* The first pattern before each that covers it. */
+TEST(first_cover)
+{
+    static const struct {
+        const char *text;
+        unsigned want;
+        bool conditional;
+    } rows[] = {
+        {"GET /a",        SL_NO_ROUTE, false},
+        {"POST /a",       SL_NO_ROUTE, false},
+        {"GET,POST /a",   SL_NO_ROUTE, false}, /* neither does it alone */
+        {"POST,GET /A",   2,           false},
+        {"POST /a",       1,           false},
+        {"/*/b/**",       SL_NO_ROUTE, true },
+        {"/a/b",          SL_NO_ROUTE, false}, /* 5 has conditions */
+        {"/a/:id",        SL_NO_ROUTE, false},
+        {"PUT /a/b",      6,           false},
+        {"/:x/:y",        SL_NO_ROUTE, false},
+        {"/*/b",          9,           false},
+        {"/**",           SL_NO_ROUTE, false},
+        {"/a/**",         11,          false},
+        {"/a/c",          7,           true },
+        {"/",             11,          false},
+        {"GET /z/z/z/**", 11,          false},
+    };
+    struct sl_pattern patterns[SL_LEN(rows)];
+    const struct sl_pattern *list[SL_LEN(rows)];
+    unsigned covers[SL_LEN(rows)];
+
+    CASE("which is the first to cover it");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        patterns[i] = pattern(rows[i].text);
+        patterns[i].conditional = rows[i].conditional;
+        list[i] = &patterns[i];
+    }
+    CHECK_EQ(sl_routes_covers(list, SL_LEN(rows), &arena, covers), 0);
+    for (size_t i = 0; i < SL_LEN(rows); i++)
+        if (!CHECK_EQ(covers[i], rows[i].want))
+            printf("# %s\n", rows[i].text);
+    CASE("what is missing covers nothing");
+    list[11] = NULL;
+    CHECK_EQ(sl_routes_covers(list, SL_LEN(rows), &arena, covers), 0);
+    CHECK_EQ(covers[11], SL_NO_ROUTE);
+    CHECK_EQ(covers[12], SL_NO_ROUTE);
+}
+
 TEST(failures)
 {
     int err = SLUICE_ENOMEM;
