@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "core/take.h"
 #include "registry/registry_int.h"
 #include "registry/webhook_db.h"
+#include "webhook/pace.h"
 
 #define NEVER INT64_MAX
 
@@ -15,11 +15,6 @@
 static sl_ns least(sl_ns a, sl_ns b)
 {
     return a < b ? a : b;
-}
-
-static sl_ns greatest(sl_ns a, sl_ns b)
-{
-    return a > b ? a : b;
 }
 
 /* What is leased of an endpoint. */
@@ -131,8 +126,8 @@ struct pace {
 static int take_pace(struct claim *c, const struct lane *lane,
                      struct pace *pace, bool *ret_allowed)
 {
-    struct sl_take_result t;
     int64_t w0 = 0, w1 = 0;
+    sl_ns wait;
     int found;
 
     *ret_allowed = true;
@@ -146,25 +141,22 @@ static int take_pace(struct claim *c, const struct lane *lane,
         pace->cell = sl_cell_of((uint64_t)w0, (uint64_t)w1);
         pace->is_read = true;
     }
-    t = sl_take(&c->w->limit, pace->cell, 1, c->job->now);
-    *ret_allowed = t.answer.outcome == SL_ALLOW && t.answer.wait <= 0;
-    if (*ret_allowed) {
-        pace->cell = t.next;
+    wait = sl_pace_take(&c->w->limit, &pace->cell, c->job->now);
+    *ret_allowed = wait == 0;
+    if (wait > 0)
+        pace->retry_in = wait;
+    else
         pace->changed = true;
-    } else {
-        pace->retry_in = greatest(t.answer.retry_in, 1);
-    }
     return 0;
 }
 
 /* One that arrived later than it was claimed: the next one must have its
  * distance from the arrival. Without it, the last of a window could come early
- * by the time that the first one was late. With a burst there is no distance.
- */
+ * by the time that the first one was late. */
 static int move_pace(struct sl_database *db, const struct sl_webhook_job *w,
                      const struct sl_webhook_result *r)
 {
-    struct sl_take_result now, fresh;
+    struct sl_cell cell;
     int64_t w0 = 0, w1 = 0;
     int found;
 
@@ -174,15 +166,11 @@ static int move_pace(struct sl_database *db, const struct sl_webhook_job *w,
                          &w0, &w1);
     if (found <= 0)
         return found;
-    now = sl_take(&w->limit, sl_cell_of((uint64_t)w0, (uint64_t)w1), 1,
-                  r->arrived);
-    fresh = sl_take(&w->limit, sl_cell_of(0, 0), 1, r->arrived);
-    if (now.answer.outcome != SL_ALLOW &&
-        now.answer.retry_in >=
-            sl_take(&w->limit, fresh.next, 1, r->arrived).answer.retry_in)
-        return 0; /* of a later one */
+    cell = sl_cell_of((uint64_t)w0, (uint64_t)w1);
+    if (!sl_pace_move(&w->limit, &cell, r->arrived))
+        return 0;
     return sl_query_run(db, SL_QUERY_PUT_DESTINATION, "tnn", r->url,
-                        (int64_t)fresh.next.w[0], (int64_t)fresh.next.w[1]);
+                        (int64_t)cell.w[0], (int64_t)cell.w[1]);
 }
 
 static void write_claimed(struct claim *c, const struct lane *lane,

@@ -35,13 +35,19 @@ static void must_bring(const struct sl_inputs *in)
 
 static void must_act(const struct sl_flow_act *act)
 {
-    MUST(act->kind <= SL_FLOW_ACT_EXTEND);
+    MUST(act->kind <= SL_FLOW_ACT_DESTINATION);
     MUST(act->when.at >= 0 && act->when.at < SL_TIME_END);
     if (act->kind != SL_FLOW_ACT_AT)
         MUST(act->names[0]);
     if (act->kind == SL_FLOW_ACT_REQUEST)
         MUST(act->names[0][0] && act->names[1]);
-    MUST((act->record != NULL) == (act->kind == SL_FLOW_ACT_SUBJECT));
+    if (act->kind == SL_FLOW_ACT_WEBHOOK ||
+        act->kind == SL_FLOW_ACT_DESTINATION)
+        MUST(act->names[1]);
+    if (act->kind == SL_FLOW_ACT_WEBHOOK || act->kind == SL_FLOW_ACT_DELIVERY)
+        MUST(act->in);
+    MUST((act->record != NULL) ==
+         (act->kind == SL_FLOW_ACT_SUBJECT || act->kind == SL_FLOW_ACT_BLOCK));
     if (act->in)
         must_bring(act->in);
     must_expect(act);

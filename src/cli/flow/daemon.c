@@ -641,6 +641,9 @@ const char *sl_flow_daemon_cannot(const struct sl_flow_daemon *daemon,
             return "usage cannot be reported over RESP";
         if (act->kind == SL_FLOW_ACT_STORE)
             return "the store of a daemon cannot be made to fail";
+        if (act->kind == SL_FLOW_ACT_WEBHOOK ||
+            act->kind == SL_FLOW_ACT_DESTINATION)
+            return "a daemon would send the webhooks of the flow";
     }
     return NULL;
 }

@@ -27,21 +27,24 @@
 
 enum sl_flow_act_kind {
     SL_FLOW_ACT_AT,
-    SL_FLOW_ACT_REQUEST, /* METHOD PATH */
-    SL_FLOW_ACT_JOB,     /* NAME */
-    SL_FLOW_ACT_TAKE,    /* LIMIT KEY */
-    SL_FLOW_ACT_SUBJECT, /* SCOPE ID */
-    SL_FLOW_ACT_BLOCK,   /* SCOPE ID */
-    SL_FLOW_ACT_UNBLOCK, /* SCOPE ID */
-    SL_FLOW_ACT_FEATURE, /* NAME on|off */
-    SL_FLOW_ACT_BACKLOG, /* NAME DEPTH */
-    SL_FLOW_ACT_STORE,   /* fails|slow|heals */
-    SL_FLOW_ACT_RELOAD,  /* PATH */
-    SL_FLOW_ACT_USAGE,   /* SCOPE ID LIMIT AMOUNT */
-    SL_FLOW_ACT_FAILED,  /* LIMIT KEY */
-    SL_FLOW_ACT_SETTLE,  /* NAME */
-    SL_FLOW_ACT_RELEASE, /* NAME */
-    SL_FLOW_ACT_EXTEND,  /* NAME */
+    SL_FLOW_ACT_REQUEST,     /* METHOD PATH */
+    SL_FLOW_ACT_JOB,         /* NAME */
+    SL_FLOW_ACT_TAKE,        /* LIMIT KEY */
+    SL_FLOW_ACT_SUBJECT,     /* SCOPE ID */
+    SL_FLOW_ACT_BLOCK,       /* SCOPE ID */
+    SL_FLOW_ACT_UNBLOCK,     /* SCOPE ID */
+    SL_FLOW_ACT_FEATURE,     /* NAME on|off */
+    SL_FLOW_ACT_BACKLOG,     /* NAME DEPTH */
+    SL_FLOW_ACT_STORE,       /* fails|slow|heals */
+    SL_FLOW_ACT_RELOAD,      /* PATH */
+    SL_FLOW_ACT_USAGE,       /* SCOPE ID LIMIT AMOUNT */
+    SL_FLOW_ACT_FAILED,      /* LIMIT KEY */
+    SL_FLOW_ACT_SETTLE,      /* NAME */
+    SL_FLOW_ACT_RELEASE,     /* NAME */
+    SL_FLOW_ACT_EXTEND,      /* NAME */
+    SL_FLOW_ACT_WEBHOOK,     /* ORG URL */
+    SL_FLOW_ACT_DELIVERY,    /* NAME */
+    SL_FLOW_ACT_DESTINATION, /* URL STATUS */
 };
 
 #define SL_FLOW_ACT_NAMES 4 /* maximum number of names of an act */
@@ -101,7 +104,8 @@ struct sl_flow_subject_args {
 };
 
 enum sl_field {
-    SL_FIELD_OUTCOME, /* allow, deny, never, ok, or the state of a hold */
+    SL_FIELD_OUTCOME, /* allow, deny, never, ok, or the state of a hold or a
+                       * webhook */
     SL_FIELD_STATUS,
     SL_FIELD_BY,
     SL_FIELD_LIMIT,
@@ -112,6 +116,7 @@ enum sl_field {
     SL_FIELD_QUOTA,
     SL_FIELD_ALLOWED,
     SL_FIELD_DENIED,
+    SL_FIELD_TRIES,
     SL_FIELD_HEADER,
     SL_FIELD_BODY,
 };
@@ -131,7 +136,7 @@ struct sl_flow_act {
     unsigned line;
     const char *names[SL_FLOW_ACT_NAMES];
     struct sl_moment when; /* AT */
-    struct sl_inputs *in;  /* REQUEST, JOB, TAKE and holds, else NULL */
+    struct sl_inputs *in;  /* of acts that have an answer, else NULL */
     struct sl_flow_subject_args *record; /* SUBJECT, BLOCK, else NULL */
     struct sl_expect *expects;
     size_t expect_count;
@@ -321,5 +326,65 @@ SL_MUST_USE int sl_flow_tokens_add(const struct sl_flow_tokens *tokens,
                                    const char *path, struct sl_inputs *in,
                                    struct sl_arena *arena,
                                    struct sl_diag *diag);
+
+/* ---- webhooks of a flow ----
+ *
+ * They are queued, paced and repeated as by a daemon. Nothing is sent. All
+ * functions that can fail return SLUICE_ENOMEM or another error, with a message
+ * in `why`.
+ */
+
+struct sl_flow_message;
+
+/* A message that was queued, at this time. */
+struct sl_flow_delivery {
+    const char *state; /* delivered, paced, retrying, held, dead or disabled */
+    unsigned tries;
+    sl_ns retry_in; /* until its endpoint is tried; SL_NS_NONE: it is not */
+};
+
+/* The members after `policy` are private. */
+struct sl_flow_webhooks {
+    struct sl_diag why;
+    const struct sluice_policy *policy; /* the active one; the owner sets it */
+    struct sl_arena *arena;
+    struct sluice_engine *engine;
+    struct sluice_decision *held; /* of the quota, for held messages */
+    sl_ns *now;
+    struct destination *destinations;
+    struct endpoint *endpoints;
+    struct sl_flow_message *waiting, *spare, *named;
+    size_t waiting_count;
+};
+
+/* `now` is the clock of the flow, which the engine uses. */
+SL_MUST_USE int sl_flow_webhooks_open(struct sl_flow_webhooks *w,
+                                      struct sl_arena *arena,
+                                      struct sluice_engine *engine, sl_ns *now);
+void sl_flow_webhooks_close(struct sl_flow_webhooks *w);
+
+/* The destination answers so from now on. 200 before. */
+SL_MUST_USE int sl_flow_webhooks_answer(struct sl_flow_webhooks *w,
+                                        const char *url, int status);
+
+/* Queue a message, and send what is due. `decision` is that of the quota, if
+ * the policy has one. *ret is NULL if the quota refuses the message; otherwise
+ * it is valid until the next call, or with a name as long as `w` is. */
+SL_MUST_USE int sl_flow_webhooks_send(struct sl_flow_webhooks *w,
+                                      const char *org, const char *url,
+                                      const char *name,
+                                      struct sluice_decision *decision,
+                                      const struct sl_flow_message **ret);
+
+/* Move the clock, and send what is due until then. */
+SL_MUST_USE int sl_flow_webhooks_move(struct sl_flow_webhooks *w, sl_ns to);
+
+/* The last message with this name, or NULL. */
+const struct sl_flow_message *
+sl_flow_webhooks_find(const struct sl_flow_webhooks *w, const char *name);
+
+struct sl_flow_delivery
+sl_flow_webhooks_state(const struct sl_flow_webhooks *w,
+                       const struct sl_flow_message *message);
 
 #endif

@@ -44,6 +44,13 @@ static const struct form forms[] = {
     {"backlog", SL_FLOW_ACT_BACKLOG, 2, false, "backlog NAME DEPTH"           },
     {"store",   SL_FLOW_ACT_STORE,   1, false, "store fails|slow|heals"       },
     {"reload",  SL_FLOW_ACT_RELOAD,  1, false, "reload PATH"                  },
+    {"webhook", SL_FLOW_ACT_WEBHOOK, 2, true,  "webhook ORG URL"              },
+};
+
+static const struct form long_forms[] = {
+    {"delivery",    SL_FLOW_ACT_DELIVERY,    1, true,  "delivery NAME"},
+    {"destination", SL_FLOW_ACT_DESTINATION, 2, false,
+     "destination URL STATUS"                                         },
 };
 
 static const struct form request = {"", SL_FLOW_ACT_REQUEST, 1, true,
@@ -51,10 +58,11 @@ static const struct form request = {"", SL_FLOW_ACT_REQUEST, 1, true,
 
 /* The first words of a line, for suggestions. */
 static const char *const beginnings[] = {
-    "flow",   "policy", "at",      "job",     "take",    "usage",
-    "settle", "extend", "release", "subject", "feature", "store",
-    "reload", "GET",    "backlog", "POST",    "PUT",     "PATCH",
-    "DELETE", "HEAD",   "OPTIONS", "block",   "unblock", "failed",
+    "flow",    "policy",   "at",          "job",     "take",    "usage",
+    "settle",  "extend",   "release",     "subject", "feature", "store",
+    "reload",  "GET",      "backlog",     "POST",    "PUT",     "PATCH",
+    "DELETE",  "HEAD",     "OPTIONS",     "block",   "unblock", "failed",
+    "webhook", "delivery", "destination",
 };
 
 const char *sl_flow_path(const char *file, const char *path,
@@ -212,17 +220,19 @@ static const struct field {
     {"quota",     SL_FIELD_QUOTA,     NUMBER, true },
     {"allowed",   SL_FIELD_ALLOWED,   NUMBER, false},
     {"denied",    SL_FIELD_DENIED,    NUMBER, false},
+    {"tries",     SL_FIELD_TRIES,     NUMBER, false},
 };
 
 /* The names of fields, for suggestions. */
 static const char *const names[] = {
-    "by",    "limit",   "remaining", "retry",       "reset",      "wait",
-    "quota", "allowed", "denied",    "header.NAME", "body.FIELD",
+    "by",    "limit",   "remaining", "retry", "reset",       "wait",
+    "quota", "allowed", "denied",    "tries", "header.NAME", "body.FIELD",
 };
 
-static const char *const outcomes[] = {"allow",    "deny",    "never",
-                                       "ok",       "held",    "settled",
-                                       "released", "expired", "unknown"};
+static const char *const outcomes[] = {
+    "allow",   "deny",     "never",   "ok",      "held",
+    "settled", "released", "expired", "unknown", "delivered",
+    "paced",   "retrying", "dead",    "disabled"};
 
 static const struct field *find_field(struct sl_str name)
 {
@@ -240,7 +250,8 @@ static int refuse_field(struct sl_flow_line *line,
     sl_flow_refuse(
         line, word->column,
         "unknown expectation \"%.*s\"; valid are by, limit, remaining, retry, "
-        "reset, wait, quota, allowed, denied, header.NAME and body.FIELD",
+        "reset, wait, quota, allowed, denied, tries, header.NAME and "
+        "body.FIELD",
         SL_STR_ARG(word->name));
     if (near)
         sl_diag_hint(line->diag, "%s=%s", near, word->value);
@@ -371,6 +382,9 @@ static bool is_no_name(const struct form *form, const struct sl_flow_word *word)
     if (form->kind == SL_FLOW_ACT_REQUEST)
         return word->text[0] != '/' && word->text[0] != '*' &&
                strncmp(word->text, "http", 4) != 0;
+    if (form->kind == SL_FLOW_ACT_WEBHOOK ||
+        form->kind == SL_FLOW_ACT_DESTINATION)
+        return word->is_pair && !strstr(word->text, "://");
     return word->is_pair;
 }
 
@@ -425,6 +439,13 @@ static bool is_one_of(const char *text, const char *words)
            (at == words || at[-1] == '|') && (at[len] == '|' || !at[len]);
 }
 
+/* A final status of HTTP. */
+static bool is_answer(const char *text)
+{
+    return strlen(text) == 3 && strspn(text, "0123456789") == 3 &&
+           text[0] >= '2' && text[0] <= '5';
+}
+
 /* Acts with fixed words, whose only answer is ok. */
 static int check_act(struct reader *r, const struct form *form,
                      const struct sl_flow_act *act)
@@ -439,6 +460,8 @@ static int check_act(struct reader *r, const struct form *form,
         wrong = 2;
     if (act->kind == SL_FLOW_ACT_STORE && !is_one_of(first, "fails|slow|heals"))
         wrong = 1;
+    if (act->kind == SL_FLOW_ACT_DESTINATION && !is_answer(second))
+        wrong = 2;
     if ((act->kind == SL_FLOW_ACT_SUBJECT || act->kind == SL_FLOW_ACT_BLOCK ||
          act->kind == SL_FLOW_ACT_UNBLOCK) &&
         !is_one_of(first, "user|org"))
@@ -453,33 +476,99 @@ static int check_act(struct reader *r, const struct form *form,
     return 0;
 }
 
-/* Holds have states; requests do not. */
+/* What an act can answer: the words of its outcome, and its other fields. */
+struct answer_form {
+    const char *outcomes;
+    unsigned fields; /* bits by enum sl_field */
+    const char *usage;
+};
+
+#define BIT(field) (1U << SL_FIELD_##field)
+
+static const struct answer_form of_request = {
+    .outcomes = "allow|deny|never|ok",
+    .fields = ~BIT(TRIES),
+    .usage = "",
+};
+static const struct answer_form of_hold = {
+    .outcomes = "ok|held|settled|released|expired|unknown",
+    .fields = BIT(STATUS) | BIT(BODY),
+    .usage = "for a hold, expect ok, a state (settled, released, expired, "
+             "held, unknown) or body.FIELD",
+};
+static const struct answer_form of_webhook = {
+    .outcomes = "ok|allow|deny|delivered|paced|retrying|held|dead|disabled",
+    .fields = BIT(STATUS) | BIT(BY) | BIT(LIMIT) | BIT(REMAINING) | BIT(RETRY) |
+              BIT(ALLOWED) | BIT(DENIED) | BIT(TRIES),
+    .usage = "for a webhook, expect a state (delivered, paced, retrying, "
+             "held, dead, disabled), deny, 202, 402, by, limit, remaining, "
+             "retry, tries, allowed or denied",
+};
+static const struct answer_form of_delivery = {
+    .outcomes = "delivered|paced|retrying|held|dead|disabled",
+    .fields = BIT(RETRY) | BIT(TRIES),
+    .usage = "for a delivery, expect a state (delivered, paced, retrying, "
+             "held, dead, disabled), retry or tries",
+};
+
+static const struct answer_form *answer_of(enum sl_flow_act_kind kind)
+{
+    switch (kind) {
+    case SL_FLOW_ACT_SETTLE:
+    case SL_FLOW_ACT_RELEASE:
+    case SL_FLOW_ACT_EXTEND:
+        return &of_hold;
+    case SL_FLOW_ACT_WEBHOOK:
+        return &of_webhook;
+    case SL_FLOW_ACT_DELIVERY:
+        return &of_delivery;
+    default:
+        return &of_request;
+    }
+}
+
+/* Holds and webhooks have states; requests do not. */
 static int check_outcome(struct reader *r, const struct sl_flow_act *act)
 {
-    bool hold = act->kind == SL_FLOW_ACT_SETTLE ||
-                act->kind == SL_FLOW_ACT_RELEASE ||
-                act->kind == SL_FLOW_ACT_EXTEND;
+    const struct answer_form *form = answer_of(act->kind);
 
     for (size_t i = 0; i < act->expect_count; i++) {
         const struct sl_expect *e = &act->expects[i];
-        bool state = e->field == SL_FIELD_OUTCOME &&
-                     !is_one_of(e->want, "allow|deny|never|ok");
-        bool right = state || strcmp(e->want, "ok") == 0;
 
-        if (!hold && state)
-            return refuse(
-                r, 0, "\"%s\" is a state of a hold; write allow, deny or never",
-                e->want);
-        if (e->field != SL_FIELD_OUTCOME)
-            right = e->field == SL_FIELD_STATUS || e->field == SL_FIELD_BODY;
-        if (hold && !right)
-            return refuse(r, 0,
-                          "for a hold, expect ok, a state (settled, "
-                          "released, expired, held, unknown) or body.FIELD");
+        if (e->field == SL_FIELD_OUTCOME ? is_one_of(e->want, form->outcomes)
+                                         : form->fields >> e->field & 1)
+            continue;
+        if (form->usage[0])
+            return refuse(r, 0, "%s", form->usage);
+        if (e->field == SL_FIELD_TRIES)
+            return refuse(r, 0, "tries= is of webhooks");
+        return refuse(
+            r, 0, "\"%s\" is a state of a %s; write allow, deny or never",
+            e->want, is_one_of(e->want, of_hold.outcomes) ? "hold" : "webhook");
     }
     if (act->kind == SL_FLOW_ACT_EXTEND && act->in->request.hold_ns == 0)
         return sl_flow_refuse(&r->line, end_of(r),
                               "missing duration; write extend NAME hold=TIME");
+    return 0;
+}
+
+/* The inputs of webhooks, from word `from` on: they have few. */
+static int check_inputs(struct reader *r, const struct form *form, size_t from)
+{
+    bool can_repeat = form->kind == SL_FLOW_ACT_WEBHOOK;
+
+    if (!can_repeat && form->kind != SL_FLOW_ACT_DELIVERY)
+        return 0;
+    for (size_t i = from; i < r->line.count; i++) {
+        const struct sl_flow_word *word = &r->line.words[i];
+
+        if (!can_repeat ||
+            (word->is_pair && !sl_str_eq(word->name, SL_STR("as")) &&
+             !sl_str_eq(word->name, SL_STR("every"))))
+            return refuse(r, i, "unexpected \"%s\"; write %s%s",
+                          sl_quote(sl_str_c(word->text)).text, form->usage,
+                          can_repeat ? ", and as=NAME or x8 every=TIME" : "");
+    }
     return 0;
 }
 
@@ -504,6 +593,8 @@ static int read_act(struct reader *r, const struct form *form)
     else if (!err && form->inputs)
         err = read_inputs(r, behind, act);
     if (!err)
+        err = check_inputs(r, form, behind);
+    if (!err)
         err = check_outcome(r, act);
     return err ? err : check_act(r, form, act);
 }
@@ -526,7 +617,8 @@ static int refuse_beginning(struct reader *r)
     refuse(r, 0,
            "no statement begins with \"%s\"; write flow, policy, at, METHOD "
            "PATH, job, take, failed, settle, release, extend, subject, block, "
-           "unblock, feature, backlog, store or reload",
+           "unblock, feature, backlog, store, reload, webhook, delivery or "
+           "destination",
            sl_quote(word).text);
     if (near)
         sl_diag_hint(r->line.diag, "%s", near);
@@ -549,6 +641,9 @@ static int read_line(struct reader *r, struct sl_str line)
     for (size_t i = 0; i < SL_LEN(forms); i++)
         if (sl_flow_word_is(first, forms[i].word))
             return read_act(r, &forms[i]);
+    for (size_t i = 0; i < SL_LEN(long_forms); i++)
+        if (sl_flow_word_is(first, long_forms[i].word))
+            return read_act(r, &long_forms[i]);
     if (is_method(first))
         return read_act(r, &request);
     return refuse_beginning(r);

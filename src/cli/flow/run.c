@@ -58,6 +58,7 @@ struct run {
     struct registry registry;
     bool has_asked; /* a request, or a report of usage */
     struct sl_flow_tokens tokens;
+    struct sl_flow_webhooks webhooks;
     sl_ns now;
     bool store_fails;
     struct sl_flow_outcome *out;
@@ -115,6 +116,14 @@ static bool daemon_ok(struct run *run, int err)
     if (err == SLUICE_ENOMEM)
         return out_of_memory(run);
     return stop(run, ends[err != SLUICE_ESYS], "%s", run->daemon->why.sentence);
+}
+
+/* The same for a call to the webhooks of the flow. */
+static bool webhooks_ok(struct run *run, int err)
+{
+    if (err == SLUICE_ENOMEM)
+        return out_of_memory(run);
+    return !err || stop(run, SL_END_FAILED, "%s", run->webhooks.why.sentence);
 }
 
 /* ---- subjects ---- */
@@ -263,8 +272,11 @@ static bool open_engine(struct run *run, const struct sl_flow *flow)
     run->decision = sluice_decision_new();
     run->ended = sluice_ended_new();
     if (!run->decision || !run->ended ||
-        sl_flow_tokens_open(&run->tokens, run->engine, run->policy, path))
+        sl_flow_tokens_open(&run->tokens, run->engine, run->policy, path) ||
+        sl_flow_webhooks_open(&run->webhooks, run->arena, run->engine,
+                              &run->now))
         return out_of_memory(run);
+    run->webhooks.policy = run->policy;
     open_registry(run);
     run->out->line = flow->line;
     return !run->daemon ||
@@ -286,6 +298,7 @@ static bool do_reload(struct run *run, const struct sl_flow_act *act)
     }
     sluice_policy_release(run->policy);
     run->policy = policy;
+    run->webhooks.policy = policy;
     if (sl_flow_tokens_open(&run->tokens, run->engine, policy, path))
         return out_of_memory(run);
     return !run->daemon ||
@@ -299,9 +312,9 @@ static bool move_to(struct run *run, sl_ns at)
     if (at >= SL_TIME_END)
         return stop(run, SL_END_FAILED,
                     "the clock would be after the year 2115");
-    run->now = at;
-    return !run->daemon ||
-           daemon_ok(run, sl_flow_daemon_clock(run->daemon, at));
+    return webhooks_ok(run, sl_flow_webhooks_move(&run->webhooks, at)) &&
+           (!run->daemon ||
+            daemon_ok(run, sl_flow_daemon_clock(run->daemon, at)));
 }
 
 static bool do_at(struct run *run, const struct sl_flow_act *act)
@@ -410,8 +423,15 @@ struct answer {
     struct sluice_shown shown; /* of the limit that is compared */
     bool has_numbers;
     struct sluice_ended *ended; /* of a hold; NULL: unknown hold */
+    /* Of a webhook; its state is NULL if the quota has refused it. */
+    struct sl_flow_delivery delivery;
+    bool was_denied;
     struct sl_arena *arena;
 };
+
+/* Compares one field of an answer. */
+typedef bool field_f(const struct answer *a, const struct sl_expect *e,
+                     const char **ret_got);
 
 /* The index of the limit that is compared, or -1. */
 static int find_limit(const struct sluice_decision *decision)
@@ -563,6 +583,8 @@ static bool field_is(const struct answer *a, const struct sl_expect *e,
         return number_is(a, e, true, a->counts->allowed, ret_got);
     case SL_FIELD_DENIED:
         return number_is(a, e, true, a->counts->denied, ret_got);
+    case SL_FIELD_TRIES:
+        return number_is(a, e, true, a->delivery.tries, ret_got);
     case SL_FIELD_HEADER:
         return text_is(a, e, header_value(d, e->name), ret_got);
     case SL_FIELD_BODY:
@@ -571,9 +593,37 @@ static bool field_is(const struct answer *a, const struct sl_expect *e,
     return false;
 }
 
+/* A webhook: the outcome is the state of the delivery. `allow` and `ok` expect
+ * that the message was accepted. */
+static bool webhook_field_is(const struct answer *a, const struct sl_expect *e,
+                             const char **ret_got)
+{
+    const struct sluice_decision *d = a->decision;
+
+    switch (e->field) {
+    case SL_FIELD_OUTCOME:
+        *ret_got = a->was_denied ? "deny" : a->delivery.state;
+        return strcmp(e->want, *ret_got) == 0 ||
+               (!a->was_denied &&
+                (strcmp(e->want, "ok") == 0 || strcmp(e->want, "allow") == 0));
+    case SL_FIELD_STATUS:
+        return number_is(a, e, true, a->was_denied ? 402 : 202, ret_got);
+    case SL_FIELD_BY:
+        return text_is(a, e, a->was_denied ? sluice_decision_by(d) : NULL,
+                       ret_got);
+    case SL_FIELD_RETRY:
+        return span_is(a, e, true,
+                       a->was_denied ? sluice_decision_retry_in_ns(d)
+                                     : a->delivery.retry_in,
+                       ret_got);
+    default:
+        return field_is(a, e, ret_got);
+    }
+}
+
 /* Compare the answer with the expectations; false ends the flow. */
 static bool compare(struct run *run, const struct sl_flow_act *act,
-                    const struct answer *a, bool hold)
+                    const struct answer *a, field_f *is_same_field)
 {
     struct sl_flow_mismatch **tail = &run->out->misses;
 
@@ -582,7 +632,7 @@ static bool compare(struct run *run, const struct sl_flow_act *act,
         struct sl_flow_mismatch *miss;
         const char *got = "";
 
-        if (hold ? hold_field_is(a, e, &got) : field_is(a, e, &got))
+        if (is_same_field(a, e, &got))
             continue;
         miss = sl_arena_take(run->arena, sizeof(*miss));
         if (!miss || !got)
@@ -596,19 +646,26 @@ static bool compare(struct run *run, const struct sl_flow_act *act,
     return !run->out->misses;
 }
 
+/* The numbers of the last decision. */
+static void fill_numbers(const struct run *run, struct answer *a)
+{
+    int index = find_limit(run->decision);
+
+    if (index < 0)
+        return;
+    a->shown = sluice_decision_limit(run->decision, (size_t)index);
+    a->has_numbers = a->shown.limited;
+}
+
 /* Compare the last decision. */
 static bool compare_decision(struct run *run, const struct sl_flow_act *act,
                              const struct counts *counts)
 {
     struct answer a = {
         .decision = run->decision, .counts = counts, .arena = run->arena};
-    int index = find_limit(run->decision);
 
-    if (index >= 0) {
-        a.shown = sluice_decision_limit(run->decision, (size_t)index);
-        a.has_numbers = a.shown.limited;
-    }
-    return compare(run, act, &a, false);
+    fill_numbers(run, &a);
+    return compare(run, act, &a, field_is);
 }
 
 /* ---- requests ---- */
@@ -882,7 +939,63 @@ static bool do_hold(struct run *run, const struct sl_flow_act *act)
     if (run->daemon && !daemon_ok(run, sl_flow_daemon_hold(run->daemon, act,
                                                            hold->remote, want)))
         return false;
-    return compare(run, act, &a, true);
+    return compare(run, act, &a, hold_field_is);
+}
+
+/* ---- webhooks ---- */
+
+static bool do_destination(struct run *run, const struct sl_flow_act *act)
+{
+    return webhooks_ok(
+        run, sl_flow_webhooks_answer(&run->webhooks, act->names[0],
+                                     (int)strtol(act->names[1], NULL, 10)));
+}
+
+static bool do_webhook(struct run *run, const struct sl_flow_act *act)
+{
+    const struct sl_flow_message *message = NULL;
+    const struct sl_inputs *in = act->in;
+    struct counts counts = {0};
+    struct answer a = {
+        .decision = run->decision, .counts = &counts, .arena = run->arena};
+
+    run->has_asked = true;
+    for (uint64_t i = 0; i < in->times; i++) {
+        if (i > 0 && !advance(run, in->every))
+            return false;
+        if (!webhooks_ok(run, sl_flow_webhooks_send(
+                                  &run->webhooks, act->names[0], act->names[1],
+                                  i + 1 == in->times ? in->as : NULL,
+                                  run->decision, &message)))
+            return false;
+        if (message)
+            counts.allowed++;
+        else
+            counts.denied++;
+    }
+    if (run->policy->policy->webhooks.quota_rule)
+        fill_numbers(run, &a);
+    a.was_denied = !message;
+    if (message)
+        a.delivery = sl_flow_webhooks_state(&run->webhooks, message);
+    return compare(run, act, &a, webhook_field_is);
+}
+
+static bool do_delivery(struct run *run, const struct sl_flow_act *act)
+{
+    const struct sl_flow_message *message =
+        sl_flow_webhooks_find(&run->webhooks, act->names[0]);
+    const struct counts counts = {0};
+    struct answer a = {
+        .decision = run->decision, .counts = &counts, .arena = run->arena};
+
+    if (!message)
+        return stop(run, SL_END_FAILED,
+                    "there is no webhook \"%s\"; write as=%s on the line that "
+                    "queues it",
+                    act->names[0], act->names[0]);
+    a.delivery = sl_flow_webhooks_state(&run->webhooks, message);
+    return compare(run, act, &a, webhook_field_is);
 }
 
 /* ---- other acts ---- */
@@ -1011,14 +1124,25 @@ static bool do_store(struct run *run, const struct sl_flow_act *act)
 typedef bool act_f(struct run *run, const struct sl_flow_act *act);
 
 static act_f *const acts[] = {
-    [SL_FLOW_ACT_AT] = do_at,           [SL_FLOW_ACT_REQUEST] = do_request,
-    [SL_FLOW_ACT_JOB] = do_request,     [SL_FLOW_ACT_TAKE] = do_request,
-    [SL_FLOW_ACT_SUBJECT] = do_subject, [SL_FLOW_ACT_FEATURE] = do_feature,
-    [SL_FLOW_ACT_BACKLOG] = do_backlog, [SL_FLOW_ACT_STORE] = do_store,
-    [SL_FLOW_ACT_RELOAD] = do_reload,   [SL_FLOW_ACT_USAGE] = do_usage,
-    [SL_FLOW_ACT_SETTLE] = do_hold,     [SL_FLOW_ACT_RELEASE] = do_hold,
-    [SL_FLOW_ACT_EXTEND] = do_hold,     [SL_FLOW_ACT_BLOCK] = do_block,
-    [SL_FLOW_ACT_UNBLOCK] = do_unblock, [SL_FLOW_ACT_FAILED] = do_failed,
+    [SL_FLOW_ACT_AT] = do_at,
+    [SL_FLOW_ACT_REQUEST] = do_request,
+    [SL_FLOW_ACT_JOB] = do_request,
+    [SL_FLOW_ACT_TAKE] = do_request,
+    [SL_FLOW_ACT_SUBJECT] = do_subject,
+    [SL_FLOW_ACT_FEATURE] = do_feature,
+    [SL_FLOW_ACT_BACKLOG] = do_backlog,
+    [SL_FLOW_ACT_STORE] = do_store,
+    [SL_FLOW_ACT_RELOAD] = do_reload,
+    [SL_FLOW_ACT_USAGE] = do_usage,
+    [SL_FLOW_ACT_SETTLE] = do_hold,
+    [SL_FLOW_ACT_RELEASE] = do_hold,
+    [SL_FLOW_ACT_EXTEND] = do_hold,
+    [SL_FLOW_ACT_BLOCK] = do_block,
+    [SL_FLOW_ACT_UNBLOCK] = do_unblock,
+    [SL_FLOW_ACT_FAILED] = do_failed,
+    [SL_FLOW_ACT_WEBHOOK] = do_webhook,
+    [SL_FLOW_ACT_DELIVERY] = do_delivery,
+    [SL_FLOW_ACT_DESTINATION] = do_destination,
 };
 
 static void run_acts(struct run *run, const struct sl_flow *flow)
@@ -1048,5 +1172,6 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
     sluice_ended_free(run.ended);
     sluice_engine_close(run.engine);
     sl_flow_tokens_close(&run.tokens);
+    sl_flow_webhooks_close(&run.webhooks);
     sluice_policy_release(run.policy);
 }

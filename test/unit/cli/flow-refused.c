@@ -42,7 +42,7 @@ TEST(beginnings)
             "PATH, "
             "job, take, failed, settle, release, extend, subject, block, "
             "unblock, feature, "
-            "backlog, store or reload",
+            "backlog, store, reload, webhook, delivery or destination",
             "GET");
     refused("no path", "GET", 4, "missing argument; write METHOD PATH", "");
     refused("an input for a path", "GET user=ann", 5,
@@ -115,7 +115,7 @@ TEST(expectations)
             "700 is not an HTTP status; write 100 to 599", "");
     refused("a slip in a field", "GET / -> retri=1s", 10,
             "unknown expectation \"retri\"; valid are by, limit, "
-            "remaining, retry, reset, wait, quota, allowed, denied, "
+            "remaining, retry, reset, wait, quota, allowed, denied, tries, "
             "header.NAME and body.FIELD",
             "retry=1s");
     refused("the same field twice", "GET / -> by=a by=b", 15,
@@ -126,6 +126,53 @@ TEST(expectations)
     refused("a number that is a span", "GET / -> limit=5s", 17,
             "Unknown suffix \"s\" of a count. Write k for a thousand or M for "
             "a million, directly after the digits",
+            "");
+}
+
+TEST(webhooks)
+{
+    static const char sentence[] =
+        "for a delivery, expect a state (delivered, paced, retrying, held, "
+        "dead, disabled), retry or tries";
+
+    refused("a webhook without a URL", "webhook acme", 13,
+            "missing argument; write webhook ORG URL", "");
+    refused("an input for a URL", "webhook acme url=x", 14,
+            "found \"url=x\" where webhook ORG URL is expected; quote it if "
+            "that is intended",
+            "");
+    refused("an input that a webhook does not have",
+            "webhook acme https://a.example?b=c plan=free", 36,
+            "unexpected \"plan=free\"; write webhook ORG URL, and as=NAME or "
+            "x8 every=TIME",
+            "");
+    refused("a delivery is not repeated", "delivery m x2", 12,
+            "unexpected \"x2\"; write delivery NAME", "");
+    refused("a status that is none", "destination https://a.example 99", 31,
+            "write destination URL STATUS", "");
+    refused("a status that ends nothing", "destination https://a.example 100",
+            31, "write destination URL STATUS", "");
+    refused("a destination answers nothing",
+            "destination https://a.example 500 -> 500", 1,
+            "destination has no answer to check; remove the expectations", "");
+    refused("a state of a hold", "delivery m -> settled", 1, sentence, "");
+    refused("a field of a request", "delivery m -> dead limit=1", 1, sentence,
+            "");
+    refused("a webhook is never settled", "webhook a https://b -> never", 1,
+            "for a webhook, expect a state (delivered, paced, retrying, held, "
+            "dead, disabled), deny, 202, 402, by, limit, remaining, retry, "
+            "tries, allowed or denied",
+            "");
+    refused("a state of a webhook", "GET / -> paced", 1,
+            "\"paced\" is a state of a webhook; write allow, deny or never",
+            "");
+    refused("the attempts of a request", "GET / -> 200 tries=1", 1,
+            "tries= is of webhooks", "");
+    refused("a state of a hold, for a request", "GET / -> settled", 1,
+            "\"settled\" is a state of a hold; write allow, deny or never", "");
+    refused("a state of a webhook, for a hold", "release h -> paced", 1,
+            "for a hold, expect ok, a state (settled, released, expired, "
+            "held, unknown) or body.FIELD",
             "");
 }
 
