@@ -265,8 +265,8 @@ static void add_policy(struct writer *head, const struct sl_limit_view *shown)
         add_parameter(head, BURST, sl_limit_view_capacity(shown));
 }
 
-/* Is the limit in RateLimit-Policy? Enforced limits are, unless their own
- * dialects exclude it; and the limit of RateLimit is. */
+/* Is the limit in RateLimit-Policy? The limit that RateLimit shows always is.
+ * The other enforced limits are, unless their own dialects exclude it. */
 static bool is_listed(const struct sl_decision *d, unsigned i)
 {
     const struct sl_limit_view *shown = &d->shown[i];

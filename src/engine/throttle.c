@@ -1,19 +1,18 @@
 /* throttle.c -- limits whose numbers come with the question.
  *
- * They are buckets whose unit is one nanosecond: one drains in each, and a
- * token is as many as the interval has. So what a bucket remembers, the units
- * used and when that was, is the distance to redis-cell's arrival time, and
- * means the same whatever numbers the next question brings. The period is that
- * of the family and says nothing; it is part of the shape, so it never changes.
+ * Each is a bucket whose unit is one nanosecond. One unit drains per
+ * nanosecond; a token is as many units as the interval has nanoseconds. The
+ * cell then holds the distance to redis-cell's arrival time, and stays right
+ * when the next call brings other numbers. The period is not used. It is part
+ * of the shape, so all of them have the same.
  *
  *     redis-cell                       here
  *     T    emission interval           token
  *     tau  T * (max_burst + 1)         room
  *     TAT - now                        used
  *
- * When room is needed in the table, a cell is judged by the family's numbers:
- * one that still owes anything at all never gives way, since it is unknown how
- * much its own numbers would allow.
+ * The table cannot know a cell's own numbers. It evicts only cells with nothing
+ * used.
  */
 #include "engine/throttle.h"
 
@@ -173,9 +172,8 @@ static enum sl_take_op op_of(const struct sl_throttle *t)
     return t->quantity > -REFUND_MOST ? SL_TAKE_OP_REFUND : SL_TAKE_OP_RESET;
 }
 
-/* Field by field: the rest of a limit is not read for a bucket. Ticks are
- * constants where they divide: a division by what is not known costs as much as
- * all else here. */
+/* Sets only the fields that a bucket reads. Divisors are constants: a division
+ * by a variable would cost as much as the rest of this function. */
 static void set_numbers(const struct sl_throttles *all, struct sl_throttle *t)
 {
     bool shared = sl_throttles_named(all);

@@ -15,10 +15,10 @@
  *
  * The database has the last sequence of each stream of a journal, written in
  * the transaction of the amounts, so that a segment is recorded once, however
- * often it is sent. A segment has its sequence from the beginning: if a power
- * failure takes back that it was sealed, recorded and freed, it is known to be
- * recorded. Each opening has new streams: a sequence that a power failure took
- * back is not used again.
+ * often it is sent. A segment gets its sequence when it is opened. A power
+ * failure may undo the writes that sealed and freed it; the database still
+ * knows its sequence, and it is not recorded again. Each opening of the journal
+ * uses new streams, so that no sequence is used twice.
  *
  * On disk. A killed process loses nothing. A power failure loses what the
  * kernel had not written: the file is synced every SL_JOURNAL_SYNC while

@@ -373,8 +373,8 @@ static void cache_denial(struct sl_remote_op *op)
                         sl_remote_client_time(client, op->take));
 }
 
-/* An answer has come, in time or late. The shortest time of a period is that of
- * the network and the store: others have waited for something. */
+/* Measures an answer, also a late one. The shortest time of a period is that of
+ * the network and the store; longer ones include waiting. */
 static void measure(const struct sl_remote_op *op)
 {
     struct sl_remote_client *client = op->client;

@@ -1,11 +1,10 @@
 -- windows.lua -- the algorithms of core/ that count in windows. It stands behind
 -- kinds.lua in one script.
 --
--- Of what is leased (see store/caches.h) only the sum is known: f is what was leased in
--- this window, and e, of a sliding one, in the window before; d is 1, and nil if
--- nothing is leased. So the end of a lease that is not known any more, after a
--- reset or a step of the clock, refunds nothing; leased units stay used when a
--- key is reset.
+-- Leases (see store/caches.h) are stored as sums: f is leased in this window, e
+-- in the window before (sliding windows only), d is 1 or, without leases, nil. A
+-- lease that ends after a reset or a step of the clock therefore refunds nothing,
+-- and a reset keeps leased units used.
 
 -- ---- fixed windows and quotas: a written, b taken ----
 

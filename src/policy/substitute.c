@@ -1,4 +1,4 @@
-/* yaml_text.c -- ${ENV:NAME} and ${FILE:path} in quoted strings. */
+/* substitute.c -- ${ENV:NAME} and ${FILE:path} in quoted strings. */
 #include <stdio.h>
 #include <string.h>
 

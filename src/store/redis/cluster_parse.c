@@ -1,4 +1,4 @@
-/* cluster_replies.c -- a cluster's slots, and what its nodes say about them. */
+/* cluster_parse.c -- a cluster's slots, and what its nodes say about them. */
 #include <pthread.h>
 #include <string.h>
 
