@@ -20,10 +20,13 @@
 
 /* ---- status ---- */
 
-static void set_why(struct sl_daemon_store *store, const char *sentence)
+/* `first`: only if there is no sentence yet. */
+static void set_why(struct sl_daemon_store *store, const char *sentence,
+                    bool first)
 {
     pthread_mutex_lock(&store->lock);
-    snprintf(store->why, sizeof(store->why), "%s", sentence);
+    if (!first || !store->why[0])
+        snprintf(store->why, sizeof(store->why), "%s", sentence);
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -38,9 +41,8 @@ static void on_event(void *ctx, enum sl_store_event event, const char *sentence)
 {
     struct sl_daemon *daemon = ctx;
 
-    if (event == SL_STORE_EVENT_DOWN ||
-        (event == SL_STORE_EVENT_OPENED && !daemon->remote.why[0]))
-        set_why(&daemon->remote, sentence);
+    if (event == SL_STORE_EVENT_DOWN || event == SL_STORE_EVENT_OPENED)
+        set_why(&daemon->remote, sentence, event == SL_STORE_EVENT_OPENED);
     else if (event == SL_STORE_EVENT_TROUBLE)
         sl_log(SL_LOG_WARN, "store error", "why", sentence, NULL);
     else if (event == SL_STORE_EVENT_CHANGED)
@@ -105,7 +107,7 @@ void sl_daemon_store_poll(struct sl_daemon *daemon)
             sl_format_duration((mono - remote->gone_since) / SL_MS * SL_MS,
                                span);
             sl_log(SL_LOG_INFO, "store available", "after", span, NULL);
-            set_why(remote, "");
+            set_why(remote, "", false);
         }
         remote->is_gone = false;
         remote->gone_since = 0;
