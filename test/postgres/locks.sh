@@ -39,7 +39,8 @@ keep_reporting() {
     done &
     running+=("$!")
 }
-# of_100 COMMAND...: how many of 100 organisations pass; in $passed.
+# of_100 COMMAND...: do most of 100 organisations pass? If they wait for the
+# lock, about one does; on a busy machine some miss their deadline.
 of_100() {
     local i
 
@@ -48,7 +49,7 @@ of_100() {
         ! "$@" "org$((key += 1))" || ((passed += 1))
     done
     echo "# $passed of 100"
-    ((passed >= 90))
+    ((passed >= 50))
 }
 checks() {
     ask /v1/check -d "{\"job\":\"transcribe\",\"org\":\"$1\"}"
