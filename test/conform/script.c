@@ -85,6 +85,36 @@ static void check_lives(struct link *link)
     freeReplyObject(keys);
 }
 
+/* By the server's clock: what is written has the time of the reply, also in the
+ * first tenth of a second, when the microseconds have fewer digits. */
+static void check_server_time(struct link *link)
+{
+    bool short_seen = false, right = true;
+
+    CASE("the server's time is written in full");
+    while (right && !short_seen) {
+        redisReply *took = redisCommand(
+            link->redis,
+            "EVALSHA %s 1 by-server take ~0 bucket 77 1000 100000000 1000000 "
+            "1000000 1000 1 0 0 0 0",
+            sl_script_sha);
+        redisReply *kept = redisCommand(link->redis, "GET by-server");
+        char head[64];
+
+        right = CHECK_EQ(took->type, REDIS_REPLY_ARRAY) &&
+                CHECK_EQ(kept->type, REDIS_REPLY_STRING);
+        if (right) {
+            long long now = took->element[1]->integer;
+
+            snprintf(head, sizeof(head), "1:77:%lld:", now);
+            right = CHECK(strncmp(kept->str, head, strlen(head)) == 0);
+            short_seen = now % 1000000 < 100000;
+        }
+        freeReplyObject(took);
+        freeReplyObject(kept);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *asked = getenv("SL_PROP_STEPS");
@@ -107,6 +137,7 @@ int main(int argc, char **argv)
         CASE("the script answers as core does");
         CHECK(conform_run(&conform, seed, steps));
     }
+    check_server_time(&link);
     check_lives(&link);
     sl_buf_done(&link.text);
     redisFree(link.redis);
