@@ -55,7 +55,7 @@ def set_clocks(now):
 
 
 def sending(admin):
-    """Webhooks that a daemon is sending."""
+    """Webhooks that a daemon is sending, and a claim of some."""
     with urllib.request.urlopen("http://%s/metrics" % admin, timeout=60) as page:
         for line in page:
             if line.startswith(b"sluice_webhook_sending "):
