@@ -186,10 +186,17 @@ static int read_variable(const char *const *environment, enum sl_setting id,
  * prefix, so only names close to a known one are reported. */
 static void check_name(struct sl_setting_source *source, const char *name)
 {
+    /* Those of `sluice` and of the clients. */
+    static const char *const others[] = {"SLUICE_URL", "SLUICE_ADMIN_URL",
+                                         "SLUICE_CA", "SLUICE_TOKEN",
+                                         "SLUICE_DEADLINE_MS"};
     struct sl_variable own[SL_SETTINGS];
     const char *names[SL_SETTINGS];
     const char *near;
 
+    for (size_t i = 0; i < SL_LEN(others); i++)
+        if (strcmp(name, others[i]) == 0)
+            return;
     for (size_t i = 0; i < SL_SETTINGS; i++) {
         struct sl_variable secret =
             sl_setting_variable((enum sl_setting)i, true);

@@ -124,6 +124,12 @@ TEST(variables)
               "you mean SLUICE_LISTEN_HTTP?");
     CHECK_EQ(ENV("SLUICE_UNKNOWN_SETTING=x", "SLUICE_STORE=memory:"), 0);
     CHECK_STR(given.warning, "");
+
+    CASE("nor are those of the command line and the clients");
+    CHECK_EQ(ENV("SLUICE_URL=x", "SLUICE_ADMIN_URL=x", "SLUICE_CA=x",
+                 "SLUICE_TOKEN=x", "SLUICE_DEADLINE_MS=x"),
+             0);
+    CHECK_STR(given.warning, "");
 }
 
 CHECK_MAIN()
