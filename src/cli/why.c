@@ -121,11 +121,37 @@ static void print_numbers(FILE *out, json_t *row)
                  sl_member_int(row, "cost"));
 }
 
+/* Does it depend on the clock alone when the request passes? */
+static bool is_certain(const char *reason)
+{
+    static const char *const certain[] = {"limit", "quota", "blocked",
+                                          "penalty"};
+
+    for (size_t i = 0; i < SL_LEN(certain); i++)
+        if (strcmp(certain[i], reason) == 0)
+            return true;
+    return false;
+}
+
+static void print_uncertain(FILE *out, json_t *row)
+{
+    char span[32];
+
+    sl_out_print(out, "  It is not known when it would have passed.");
+    if (sl_member_span(row, "retry_after_ms", span))
+        sl_out_print(out, " The client was told to retry after %s.", span);
+    sl_out_print(out, "\n");
+}
+
 static void print_retry(FILE *out, json_t *row)
 {
     char span[32], at[SL_TIMESTAMP_TEXT];
     sl_ns from;
 
+    if (!is_certain(sl_member_text(row, "reason"))) {
+        print_uncertain(out, row);
+        return;
+    }
     if (!sl_member_span(row, "retry_after_ms", span)) {
         sl_out_print(out, "  Waiting does not help: no time is known at which "
                           "it would pass.\n");
@@ -168,19 +194,18 @@ static void print_denial(FILE *out, json_t *row, const struct question *q)
 
 /* ---- the question ---- */
 
-/* 2026-11-15T14:03 and 2026-11-15 14:03:20 are times in UTC. */
+/* A timestamp whose seconds and offset may be missing: 2026-11-15T14:03 and
+ * 2026-11-15 14:03:20 are times in UTC, 2026-11-15T14:03+01:00 is not. */
 static bool read_time(const char *text, sl_ns *ret)
 {
-    size_t len = strlen(text);
+    const size_t minutes = strlen("2026-11-15T14:03");
+    const char *rest = strlen(text) > minutes ? text + minutes : "";
     char whole[64];
 
-    if (len == strlen("2026-11-15T14:03"))
-        snprintf(whole, sizeof(whole), "%s:00Z", text);
-    else if (len == strlen("2026-11-15T14:03:20"))
-        snprintf(whole, sizeof(whole), "%sZ", text);
-    else
-        snprintf(whole, sizeof(whole), "%s", text);
-    if (len > 10 && whole[10] == ' ')
+    snprintf(whole, sizeof(whole), "%.*s%s%s%s", (int)minutes, text,
+             rest[0] == ':' ? "" : ":00", rest,
+             rest[strspn(rest, ":.0123456789")] ? "" : "Z");
+    if (strlen(whole) > 10 && whole[10] == ' ')
         whole[10] = 'T';
     return sl_timestamp_parse(sl_str_c(whole), ret, NULL) == 0;
 }
@@ -188,7 +213,7 @@ static bool read_time(const char *text, sl_ns *ret)
 /* SCOPE=ID. */
 static bool read_caller(const char *word, size_t len, struct question *q)
 {
-    if (q->id || len == 0 || len >= sizeof(q->scope) || !word[len + 1])
+    if (q->id || len == 0 || len >= sizeof(q->scope))
         return false;
     snprintf(q->scope, sizeof(q->scope), "%.*s", (int)len, word);
     q->id = word + len + 1;
@@ -202,6 +227,9 @@ static int read_word(struct sl_cli_args *args, const char *word,
     size_t len = equals ? (size_t)(equals - word) : 0;
     struct sl_str name = {word, len};
 
+    if (!word[0])
+        return sl_cli_misuse(args, "the request id is empty; write it as in "
+                                   "sluice why req_5n2q8d0w3k7m");
     if (!equals && !q->request_id) {
         q->request_id = word;
         return 0;
@@ -211,7 +239,8 @@ static int read_word(struct sl_cli_args *args, const char *word,
         return q->has_at ? 0
                          : sl_cli_misuse(args,
                                          "\"%s\" is not a time; write "
-                                         "at=2026-11-15T14:03 (UTC)",
+                                         "at=2026-11-15T14:03 (UTC) or "
+                                         "at=2026-11-15T15:03+01:00",
                                          word);
     }
     if (equals && sl_str_eq(name, SL_STR("within")))
@@ -220,6 +249,8 @@ static int read_word(struct sl_cli_args *args, const char *word,
                    : sl_cli_misuse(args,
                                    "\"%s\" is not a duration; write within=5m",
                                    word);
+    if (equals && len > 0 && !equals[1])
+        return sl_cli_misuse(args, "\"%s\" has no id; write user=ann", word);
     if (equals && read_caller(word, len, q))
         return 0;
     return sl_cli_misuse(args,
@@ -308,8 +339,9 @@ const struct sl_command sl_command_why = {
     .usage = "REQUEST_ID | SCOPE=ID [at=TIME] [within=DURATION]",
     .summary = "Say why a request was denied",
     .help = "Asks a daemon for its history of denials, and says which limit\n"
-            "or rule denied a request and when it would have passed. Times\n"
-            "without an offset are UTC. Without at= the last hour is looked\n"
+            "or rule denied a request and when it would have passed, if that\n"
+            "is known. Times without an offset are UTC. Without at= the last "
+            "hour is looked\n"
             "at. Exits with 1 if nothing is found.\n"
             "\n"
             "  sluice why req_5n2q8d0w3k7m\n"

@@ -54,6 +54,7 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *active,
     d->replayed = false;
     d->shown_count = d->running_count = d->penalty_count = 0;
     d->side_count = d->who_count = 0;
+    d->ip = request->ip;
     d->anonymous = d->plan_ended = false;
     d->on_local = false;
     d->webhook_verified = false;

@@ -322,6 +322,7 @@ struct sl_decision {
     /* For explanations and records; cut after SL_WHO_BYTES. */
     struct sl_key_value who[SL_SCOPES];
     unsigned who_count;
+    struct sl_str ip; /* as the request has it: borrowed from it; "": none */
     sl_ns now;
     char request_id[SL_REQUEST_ID + 1];
 

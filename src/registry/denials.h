@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 
-#define SL_DENIAL_NAMES 6    /* of one record */
+#define SL_DENIAL_NAMES 8    /* of one record */
 #define SL_DENIAL_HASH  34   /* bytes of a hashed name, with its NUL */
 #define SL_DENIALS_MOST 1000 /* records of one page or one write */
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/engine_int.h"
 #include "engine/render.h"
 
 /* The texts of a slot, one behind the other; then scope and id of each name. */
@@ -115,6 +116,9 @@ const char *sl_denial_reason(const struct sl_decision *d)
     if (d->reason == SL_REASON_NONE && d->by >= 0 &&
         d->shown[d->by].rule->kind == SL_QUOTA)
         return "quota";
+    if (d->reason == SL_REASON_NONE && d->by >= 0 &&
+        d->shown[d->by].rule->kind == SL_PERMITS)
+        return "concurrency";
     return d->reason < SL_LEN(words) ? words[d->reason] : "other";
 }
 
@@ -160,6 +164,20 @@ static void add_name(struct slot *slot, struct sl_str scope, struct sl_str id)
     add(slot, id);
 }
 
+/* The address, which most denials do not count by. */
+static void add_address(struct slot *slot, const struct sl_decision *d)
+{
+    struct sl_str scope = d->policy->identity.scope_names[SL_SCOPE_IP];
+    char text[SL_IP_TEXT + 5];
+    struct sl_str ip;
+
+    if (has_scope(slot, scope))
+        return;
+    ip = sl_identify_ip(d->policy, d->ip, text);
+    if (ip.at == text) /* it is one */
+        add_name(slot, scope, ip);
+}
+
 /* What the limits count by, and then what else is known of the caller. */
 static void add_names(struct slot *slot, const struct sl_decision *d)
 {
@@ -173,6 +191,8 @@ static void add_names(struct slot *slot, const struct sl_decision *d)
         if (sl_str_eq(d->who[i].scope, SL_STR("user")) ||
             sl_str_eq(d->who[i].scope, SL_STR("org")))
             add_name(slot, d->who[i].scope, d->who[i].value);
+    if (!d->allowed && d->ip.len > 0)
+        add_address(slot, d);
 }
 
 static void fill(struct slot *slot, const struct sl_decision *d)

@@ -81,7 +81,8 @@ SL_MUST_USE int sl_denial_rings_find(const struct sl_denial_rings *of,
 void sl_denial_ring_erase(struct sl_denial_ring *ring, struct sl_str scope,
                           struct sl_str id);
 
-/* The word of a reason: "limit" and "quota" for a limit that denies. */
+/* The word of a reason: "limit", "quota" or "concurrency" for a limit that
+ * denies. */
 const char *sl_denial_reason(const struct sl_decision *d);
 
 #endif

@@ -18,7 +18,9 @@ limits:
   requests: { kind: fixed-window, per: user, rate: 1/day }
   minutes: { kind: quota, per: org, rate: 1/month }
   places: { kind: fixed-window, per: ip, rate: 1/day }
+  slots: { kind: concurrency, per: user, rate: 1 }
 routes:
+  - { match: /slots, limits: [slots] }
   - { match: /speech, limits: [], feature: speech }
   - { match: /admin, limits: [], roles: [admin] }
   - { match: /jobs, limits: [], backlog: { name: jobs, max: 10 } }
@@ -91,6 +93,16 @@ tell /v1/backlog/jobs -X PUT -d '{"depth":11}'
 ask_for ann /jobs
 why "$(id)"
 check 'a backlog' has "$out" 'The backlog behind this route is too long.'
+check 'its end is not known' has "$out" \
+    'It is not known when it would have passed. The client was told to retry after 30s.'
+no_time() {
+    ! has "$out" 'It would have passed'
+}
+check 'and not told' no_time
+for _ in 1 2; do ask_for zoe /slots; done
+why "$(id)"
+check 'concurrency' has "$out" 'The limit "slots" per user'
+check 'depends on others' has "$out" 'It is not known when it would have passed.'
 
 ask_for '' /account
 why "$(id)"
@@ -105,6 +117,22 @@ why "$(id)"
 check 'a block' has "$out" 'The caller is blocked.'
 check 'is 403' has "$out" ' with 403 BLOCKED.'
 
+# ---- by address, whatever denied it ----
+
+from=',"ip":"203.0.113.8"'
+ask_for '' /account "$from"
+ask_for zoe /admin "$from"
+for _ in 1 2; do ask_for zoe /x "$from"; done
+why ip=203.0.113.8 at=2026-11-15T14:03
+check 'a 401, a role and a limit by user' [ "$(grep -c 'was denied' <<<"$out")" = 3 ]
+check 'the 401 has the address' has "$out" \
+    'Z  ip 203.0.113.8 was denied at account with 401'
+check 'the role has it, too' has "$out" 'ip 203.0.113.8 was denied at admin with 403'
+auth zoe /admin
+why ip=127.0.0.1 at=2026-11-15T14:03
+check 'forward-auth has the address of the client' has "$out" \
+    'ip 127.0.0.1 was denied at admin with 403'
+
 # ---- by caller and time ----
 
 why user=ann at=2026-11-15T14:03 within=5m
@@ -118,6 +146,18 @@ why org=ann at=2026-11-15T14:03
 check 'nor another scope' is 1
 why no-such-request
 check 'nor another request' is 1
+for at in 2026-11-15T15:03+01:00 '2026-11-15 15:03+01:00' 2026-11-15T14:03Z \
+    2026-11-15T14:03:00 2026-11-15T14:03:00.5 2026-11-15T15:03:00+01:00; do
+    why user=ann at="$at" within=1s
+    check "at=$at" [ "$(grep -c 'was denied' <<<"$out")" = 7 ]
+done
+why user=ann at=2026-11-15T14:03+01:00
+check 'an offset counts' is 1
+why ''
+check 'an empty request id' [ "$status" = 2 ]
+check 'is told' has "$err" 'the request id is empty; write it as in sluice why req_'
+why user=
+check 'a caller without an id' has "$err" '"user=" has no id; write user=ann'
 why user=ann at=yesterday
 check 'a time that is none' [ "$status" = 2 ]
 why
@@ -163,17 +203,21 @@ counts() {
 check 'they are in the database' until_ written
 seen=0 cursor=
 while page "$cursor" && ((count > 0)); do seen=$((seen + count)); done
-check 'pages have each record once' [ "$seen" = 11 ]
-for bad in 'limit=0' 'limit=1001' 'before=7' 'scope=user' 'from=x' 'passed=1' 'x=1'; do
+check 'pages have each record once' [ "$seen" = 16 ]
+for bad in 'limit=0' 'limit=1001' 'before=7' 'scope=user' 'from=x' 'passed=1' 'x=1' \
+    'request_id=' 'request_id' 'scope=&id=' 'scope=user&id='; do
     tell "/v1/denials?$bad"
     check "refused: $bad" answers 400
 done
+tell '/v1/denials?request_id='
+check 'with what to write' has "$out" \
+    'is empty; write ?request_id=req_5n2q8d0w3k7m or ?scope=user&id=ann'
 
 # ---- names ----
 
 # no_names: neither the database nor the log has one.
 no_names() {
-    [[ $(counts '\<ann\>|203\.0\.113\.7') = 0 ]] && ! grep -qE '"ann"' "$log"
+    [[ $(counts '\<ann\>|203\.0\.113\.[78]') = 0 ]] && ! grep -qE '"ann"' "$log"
 }
 check 'no name is in the database' no_names
 clock 2026-11-15T14:05:00Z

@@ -35,6 +35,7 @@ function reason(record) {
 
     switch (record.reason) {
     case "limit":
+    case "concurrency":
         return [`The limit `, key(limit), ` (per ${scope || "all callers"}) allows ` +
                 `${number(capacity)}; ${units(remaining)} were left and it needed ` +
                 `${number(cost)}.`];
@@ -46,6 +47,17 @@ function reason(record) {
     }
 }
 
+// With other reasons Retry-After is an estimate, or what the policy says.
+const CERTAIN = ["limit", "quota", "blocked", "penalty"];
+
+function retry({ reason: why, retry_after_ms: wait }) {
+    if (wait === undefined || wait === null)
+        return "";
+    return CERTAIN.includes(why) ? ` It could have passed ${duration(wait)} later.`
+        : " It is not known when it would have passed; the client was told to retry " +
+          `after ${duration(wait)}.`;
+}
+
 export function sentence(record) {
     const callers = Object.entries(record.caller ?? {})
         .flatMap(([scope, id]) => [`${scope} `, key(id), " "]);
@@ -54,8 +66,7 @@ export function sentence(record) {
         el("div", { class: "row" }, el("strong", {}, `${record.status} ${record.code}`),
            time(record.at), el("span", { class: "soft" }, `at ${record.endpoint || "–"}`)),
         el("div", {}, reason(record),
-           record.retry_after_ms !== undefined && record.retry_after_ms !== null &&
-               ` It could have passed ${duration(record.retry_after_ms)} later.`,
+           retry(record),
            record.line && el("span", { class: "soft" }, ` Policy line ${record.line}.`)),
         el("div", { class: "small soft" }, callers, `plan ${record.plan || "–"} · `,
            el("code", {}, record.request_id), ` · ${daemonName(record.daemon)}`));

@@ -61,6 +61,27 @@ static bool read_times(struct sl_http_call *call, struct sl_str from,
     return sl_http_refuse(call, 400, "BAD_QUERY", "%s", reading.body.sentence);
 }
 
+/* An empty value would find every record. */
+static bool check_empty(struct sl_http_call *call)
+{
+    static const char *const names[] = {"request_id", "scope", "id"};
+    struct sl_str query = call->query;
+
+    while (query.len > 0) {
+        struct sl_str value = sl_admin_cut(&query, '&');
+        struct sl_str name = sl_admin_cut(&value, '=');
+
+        for (unsigned i = 0; i < SL_LEN(names); i++)
+            if (value.len == 0 && sl_str_eq(name, sl_str_c(names[i])))
+                return sl_http_refuse(
+                    call, 400, "BAD_QUERY",
+                    "\"%s\" is empty; write ?request_id=req_5n2q8d0w3k7m or "
+                    "?scope=user&id=ann, or leave it out for all denials",
+                    names[i]);
+    }
+    return true;
+}
+
 static bool read_query(struct sl_http_call *call, sl_ns now,
                        struct sl_denial_query *query)
 {
@@ -82,6 +103,7 @@ static bool read_query(struct sl_http_call *call, sl_ns now,
     *query = (struct sl_denial_query){
         .to = INT64_MAX, .before = INT64_MAX, .before_number = UINT64_MAX};
     if (!sl_admin_options(call, options, SL_LEN(options)) ||
+        !check_empty(call) ||
         !sl_admin_number(call, "limit", limit, 1, SL_DENIALS_MOST,
                          "a number of records from 1 to 1000", &most) ||
         !sl_admin_word(call, "passed", passed, flags, 2, "true or false",
