@@ -21,8 +21,10 @@ fi
 
 # What the configuration depends on.
 print_stamp() {
-    echo "$here $archive ${SLUICE_LD_OPT-}"
-    cat "$sources/conf_flags" "$sources/src/core/nginx.h" "$here/config"
+    echo "$here $archive $sources ${SLUICE_LD_OPT-}"
+    cat "$sources/src/core/nginx.h" "$here/config"
+    # Sources from nginx.org have no flags of a package.
+    [[ ! -f $sources/conf_flags ]] || cat "$sources/conf_flags"
 }
 
 configure() {

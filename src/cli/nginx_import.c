@@ -49,8 +49,8 @@ static int read_file(struct import *import, struct sl_nginx *nginx,
                      struct sl_nginx_block *into, const char *path,
                      struct sl_diag *diag)
 {
-    struct sl_str text;
-    const char *name;
+    struct sl_str text = {0};
+    const char *name = NULL;
     int err = load(import, path, &text, &name, diag);
 
     return err ? err : sl_nginx_read(nginx, into, name, text, diag);

@@ -69,10 +69,10 @@ echo '+0' >clock
 launch env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$lib" \
     FAKETIME_TIMESTAMP_FILE="$PWD/clock" FAKETIME_NO_CACHE=1 \
     FAKETIME_DONT_FAKE_MONOTONIC=1 \
-    "$sluiced" "${listeners[@]}" -c p.yaml --store memory:
+    "$sluiced" "${listeners[@]}" -c address.yaml --store memory:
 started
-auth ann
-check 'a window is used' answers 200
+ask /v1/check -d '{"path":"/x","ip":"192.0.2.1"}'
+check 'a window is used' has "$out" '"allowed":true'
 check 'a clock that runs has no steps' test "$(metric sluice_clock_steps_total)" = 0
 echo '+1d' >clock
 steps() {
@@ -83,8 +83,12 @@ check 'and logged, with its size' said '"event":"clock step","by":"1d"'
 echo '-1h' >clock
 check 'a step back, too' until_ steps 2
 check 'with its sign' said '"event":"clock step","by":"-1d1h"'
+check 'every request had an address' \
+    test "$(grep -c 'request without an address' "$log")" = 0
 echo '-3601' >clock
-sleep 1
+ask /v1/check -d '{"path":"/x","user":"ann"}'
+check 'the daemon has looked at the clock and at this request' \
+    until_ said 'request without an address'
 check 'a second is no step' steps 2
 kill "$pid"
 finish

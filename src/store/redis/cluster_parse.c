@@ -110,11 +110,10 @@ static bool read_place(struct sl_str text, struct sl_redis_addr *ret)
 
 static struct sl_str cut_word(struct sl_str *rest)
 {
-    struct sl_str word = *rest;
-    const char *blank = rest->len > 0 ? memchr(rest->at, ' ', rest->len) : NULL;
+    struct sl_str word = {rest->at, 0};
 
-    if (blank)
-        word.len = (size_t)(blank - rest->at);
+    while (word.len < rest->len && rest->at[word.len] != ' ')
+        word.len++;
     *rest = sl_str_from(*rest, word.len + 1);
     return word;
 }
