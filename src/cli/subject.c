@@ -232,11 +232,34 @@ static const char *note_of(const struct sl_cli_args *args)
     return NULL;
 }
 
+/* until=TIME ends overrides. Without one the daemon would ignore it, and a plan
+ * that was meant to end would not. */
+static int check_until(const struct sl_cli_args *args)
+{
+    bool has_until = false, has_override = false;
+
+    for (size_t i = 3; i < args->word_count; i++) {
+        struct pair pair;
+
+        if (!read_pair(args->words[i], &pair))
+            continue; /* refused later */
+        has_until = has_until || sl_str_eq(pair.name, SL_STR("until"));
+        has_override = has_override || pair.is_override;
+    }
+    return has_until && !has_override
+               ? sl_cli_misuse(args, "until=TIME is the end of LIMIT=RATE in "
+                                     "the same command; write expires=TIME "
+                                     "for the end of a plan")
+               : 0;
+}
+
 static int set_subject(struct sl_cli_request *r)
 {
     const char *by = sl_cli_author(r->args);
-    int status = sl_cli_request_sign(r, by, note_of(r->args));
+    int status = check_until(r->args);
 
+    if (!status)
+        status = sl_cli_request_sign(r, by, note_of(r->args));
     sl_json_open(&r->body, '{');
     if (!status)
         status = write_pairs(r, false);

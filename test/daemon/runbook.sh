@@ -44,6 +44,9 @@ subject set user ann assistant_query=25/10s until=1h
 check 'the override of the user goes first' times 6 "$ann" 5
 clock 1970-01-01T01:00:00Z
 check 'when it is over it is over' times 11 "$ann" 10
+subject set user ann plan=team until=1h
+check 'the end of overrides is not that of a plan' is 2
+check 'and the message says how to end one' has "$err" 'write expires=TIME'
 
 subject set org hot plan=team assistant_query=2/10s assistant_queries=5000/day
 check '002-R26: a hot organisation' is 0

@@ -4,8 +4,8 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync,
-         writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync,
+         symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
@@ -17,9 +17,13 @@ import { load, modules, bridge } from "./frameworks.js";
 const root = new URL("../..", import.meta.url).pathname;
 
 /** The blocks of a page: files by the name in their first line, the policy,
- * commands and their outputs. */
+ * commands and their outputs. `setup` has the first indented lines: the commands
+ * that install and start the application. */
 export function blocksOf(text) {
-    const found = { files: {}, order: [], commands: [], outputs: [], policy: "" };
+    const found = { files: {}, order: [], commands: [], outputs: [], policy: "",
+                    setup: /(?<=\n\n)(?: {4}.*\n)+/.exec(
+                        text.replace(/^```\w+\n[^]*?^```$/gm, ""))?.[0]
+                        .trim().split(/\n */) ?? [] };
 
     for (const [, kind, body] of text.matchAll(/^```(\w+)\n([^]*?)^```$/gm)) {
         const name = /^\/\/ (\S+)\n/.exec(body)?.[1];
@@ -71,8 +75,16 @@ export function copyOf(t, example) {
     return folder;
 }
 
-export async function run(script) {
-    return (await promisify(execFile)("bash", ["-c", script])).stdout;
+export async function run(script, cwd) {
+    return (await promisify(execFile)("bash", ["-c", script], { cwd })).stdout;
+}
+
+/** Does `npm install` with these words find what it installs? A path below PATH is
+ * that of this repository. */
+export function isInstalled(word) {
+    return existsSync(word.startsWith("PATH/")
+        ? `${root}${word.slice("PATH/".length)}/package.json`
+        : `${modules}/${word}/package.json`);
 }
 
 // Waits until `read(line)` returns something for a line of the stream.

@@ -2,10 +2,10 @@
 // as printed, and its commands print what it shows. The daemon is a real one.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import test from "node:test";
 
-import { blocksOf, daemon, folderOf, run, serve } from "./apps.js";
+import { blocksOf, daemon, folderOf, isInstalled, run, serve } from "./apps.js";
 
 const PAGES = {
     express: ["app.js", "chat.js"],
@@ -14,6 +14,27 @@ const PAGES = {
     nextjs: ["app/search/route.js", "app/chat/route.js"],
 };
 
+// Runs the commands that install an application, except what needs the network:
+// scripts/setup has installed it.
+async function install({ setup, order }, folder) {
+    const last = setup.pop();
+    const daemon = setup.pop();
+    const words = setup.pop().split(" ");
+
+    assert.equal(last, order[0] === "app.js" ? "node app.js" : "npx next dev");
+    assert.equal(daemon, "sluiced -c sluice.yaml &");
+    assert.deepEqual(words.splice(0, 2), ["npm", "install"]);
+    assert.deepEqual(words.filter((word) => !isInstalled(word)), []);
+    assert.ok(words.includes("PATH/clients/js"));
+    if (setup.length === 0)
+        return;
+    rmSync(`${folder}/package.json`);
+    for (const command of setup)
+        await run(command, folder);
+    assert.equal(JSON.parse(readFileSync(`${folder}/package.json`, "utf8")).type,
+                 "module");
+}
+
 for (const [page, [first, second]] of Object.entries(PAGES))
     test(page, async (t) => {
         const text = readFileSync(
@@ -21,6 +42,9 @@ for (const [page, [first, second]] of Object.entries(PAGES))
         const blocks = blocksOf(text);
         const folder = folderOf(t, blocks.files);
         const { url, nothingHeld } = await daemon(t, { policy: blocks.policy });
+
+        await install(blocks, folder);
+
         const app = await serve(t, folder, first, url);
         const { lines } = blocks.files[first];
 
