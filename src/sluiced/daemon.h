@@ -362,6 +362,8 @@ struct sl_daemon {
 
     /* reload.c */
     bool reload_good, certificates_good;
+    bool files_good; /* the last policy that was read from files is active, or
+                      * a later one */
     sl_ns started_at, reloaded_at;
     uint64_t reloads_good, reloads_bad;
 

@@ -250,7 +250,7 @@ static void take_over(struct reload *r)
         sl_log(SL_LOG_WARN, "node count unchanged", "why", "out of memory",
                NULL);
     watch_again(daemon); /* they may have changed */
-    daemon->reload_good = true;
+    daemon->reload_good = daemon->files_good = true;
     daemon->reloads_good++;
     daemon->reloaded_at = sl_loop_now(daemon->workers[0].loop);
     sl_denials_keep(daemon);
@@ -272,6 +272,8 @@ static void refuse(struct reload *r)
     const struct sl_diag *first = &r->why;
 
     daemon->reload_good = false;
+    if (r->cause != SL_RELOAD_POSTED)
+        daemon->files_good = false;
     daemon->reloads_bad++;
     log_problems(r);
     sl_log(SL_LOG_ERROR, "reload failed, policy unchanged", "cause",
@@ -407,10 +409,11 @@ static void on_change(void *ctx, unsigned changed)
     if (daemon->draining)
         return;
     /* After a refused reload the old text is read again, too: the mistake was
-     * reverted. */
+     * reverted. A posted policy had no mistake of the files: the policy in
+     * force may be an earlier posted one, and stays. */
     again = policy && !(daemon->reload_good && is_same(daemon));
     again = again || (included &&
-                      !(daemon->reload_good &&
+                      !(daemon->files_good &&
                         sl_policy_source_files_same(&daemon->policy_source)));
     if ((policy || included) && !again)
         sl_log(SL_LOG_DEBUG, "policy unchanged", "file", daemon->path, NULL);

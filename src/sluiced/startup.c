@@ -319,6 +319,7 @@ int sl_engine_begin(struct sl_daemon *daemon)
         return err == SLUICE_EFULL ? SL_EXIT_STORE : SL_EXIT_FAILED;
     daemon->state.store = NULL; /* owned by the engine */
     daemon->reload_good = daemon->certificates_good = true;
+    daemon->files_good = true;
     daemon->reloaded_at = daemon->started_at;
     return 0;
 }

@@ -185,6 +185,16 @@ touch -d '2020-01-01' lists/inner.txt
 until_ said '"event":"policy unchanged"'
 check 'the same text is no reason to read the policy' \
     test "$(grep -c 'policy loaded' "$log")" = $((loads + 1))
+tell /v1/policy --data-binary 'limits: ['
+check 'a posted policy that is bad is refused' has "$out" 'POLICY_REFUSED'
+looks=$(grep -cE '"event":"policy (unchanged|loaded)"' "$log")
+looked_again() {
+    (($(grep -cE '"event":"policy (unchanged|loaded)"' "$log") > looks))
+}
+touch -d '2020-01-02' lists/inner.txt
+until_ looked_again
+check 'and does not let the same text replace the one before' \
+    test "$(grep -c 'policy loaded' "$log")" = $((loads + 1))
 stop
 
 # ---- under load ----
