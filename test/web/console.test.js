@@ -227,6 +227,7 @@ test("numbers, people and changes", async (t) => {
         await page.locator(".tile .value", { hasText: /^[1-9].*\.\d\d$/ }).waitFor();
         await page.locator("section", { hasText: "By endpoint" })
             .locator("tr", { hasText: "ai-tokens" }).getByText("1,000.00").waitFor();
+        await page.getByText("The daemons remember the last 24 hours by endpoint").waitFor();
         await shot(page, "doc-costs", false);
     });
     calm(page);
@@ -294,6 +295,28 @@ test("daemons that share a database are summed, or shown alone", async (t) => {
     await fits(page);
     await shot(page, "daemons-360-light");
 
+    // Without `denials: ids` the other one tells hashes.
+    await page.route("**/v1/daemons", async (route) => {
+        const response = await route.fetch();
+        const json = await response.json();
+
+        for (const one of json.daemons.filter(({ self }) => !self)) {
+            const rows = JSON.parse(one.top);
+
+            rows.forEach((row) => delete row.key);
+            one.top = JSON.stringify(rows);
+        }
+        await route.fulfill({ response, json });
+    });
+    await page.reload();
+    await page.locator("tr", { hasText: "hashed by another daemon" })
+        .getByRole("button", { name: "Details of ip #" }).click();
+    await page.getByText("tells only a hash of its name").waitFor();
+    await page.locator("dialog tr", { hasText: other.name }).getByText("login").waitFor();
+    await accessible(page);
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.unrouteAll({ behavior: "wait" });
+
     // One that was killed is not shown for long; its past is.
     both.pop().child.kill("SIGKILL");
     await clock(12);
@@ -357,7 +380,12 @@ test("sign in, read only, and a daemon that is killed", async (t) => {
     });
 
     await t.test("the read-only token only reads", async () => {
+        const [{ value }] = await cookies();
+
         await page.getByRole("button", { name: "Sign out" }).click();
+        await page.getByLabel("Admin token").waitFor();
+        assert.equal((await fetch(`${sluiced.admin}/v1/features`, { headers: {
+            Cookie: `${cookieName}=${value}` } })).status, 401, "a copy of the cookie is invalid");
         await page.getByLabel("Admin token").fill("secret-two");
         await page.getByRole("button", { name: "Sign in" }).click();
         await page.getByText("read-only").waitFor();

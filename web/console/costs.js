@@ -90,7 +90,9 @@ export function open(main) {
            "Prices are kept in this browser."), tiles,
         el("div", { class: "two wide" },
            el("div", { class: "column" }, card("By subject", places.costs),
-              card("By endpoint, in the last day", places.endpoints)),
+              card("By endpoint, in the last day", el("p", { class: "small soft" },
+                  "The daemons remember the last 24 hours by endpoint, since their start. " +
+                  "The other tables are of this month."), places.endpoints)),
            el("div", { class: "column" }, card("Prices", places.prices),
               card("By day, of the ten largest", places.days))));
 

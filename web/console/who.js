@@ -111,6 +111,23 @@ async function show(scope, id, limits, after) {
     await open("Why", views.Why);
 }
 
+// What is known of a caller without its name: which daemons refused it, and by
+// which limits.
+function showNameless(scope, one) {
+    const text = one.hashed
+        ? "Another daemon refused this caller and tells only a hash of its name. If you " +
+          "know the name, look it up above: why, usage and changes need the name. With " +
+          "“denials: ids” in the policy, daemons tell each other the names."
+        : "The name is longer than the daemon keeps for this list. Look up the whole name " +
+          "above.";
+
+    dialog(el("span", {}, `${scope} `, key(one.hashed ? `${one.id.slice(0, 13)}…` : `${one.id}…`)),
+        el("p", { class: "soft" }, text),
+        table(["Daemon", "Limit", "#Denied", "#Share"], one.rows.map((row) => [
+            row.daemon, row.limit, number(row.denied),
+            percent(row.denied, row.denied + row.allowed)])));
+}
+
 // ---- the lists ----
 
 // The most refused of all chosen daemons by subject: a subject may be refused by
@@ -118,7 +135,8 @@ async function show(scope, id, limits, after) {
 // has `denials: ids`; a name that this one knows replaces its hash.
 function bySubject(known, scope) {
     const found = new Map();
-    const rows = chosen(known).flatMap(({ top }) => top);
+    const rows = chosen(known).flatMap(({ name, top }) =>
+        top.map((row) => ({ ...row, daemon: name })));
     const names = new Map(known.flatMap(({ top }) => top)
         .filter((row) => row.key !== undefined && row.hash).map((row) => [row.hash, row]));
 
@@ -126,11 +144,12 @@ function bySubject(known, scope) {
         const { key: name, cut } = row.key === undefined ? names.get(row.hash) ?? {} : row;
         const one = found.get(row.hash ?? row.key) ??
             { id: name ?? row.hash, cut, hashed: name === undefined, denied: 0, allowed: 0,
-              limits: new Set() };
+              limits: new Set(), rows: [] };
 
         one.denied += row.denied;
         one.allowed += row.allowed;
         one.limits.add(row.limit);
+        one.rows.push(row);
         found.set(row.hash ?? row.key, one);
     }
     return [...found.values()].sort((a, b) => b.denied - a.denied).slice(0, 20)
@@ -144,9 +163,10 @@ const subjectTable = (scope, subjects, after) => table(
                         el("div", { class: "small soft" }, "hashed by another daemon"))
             : key(one.id + (one.cut ? "…" : "")), number(one.denied),
         percent(one.denied, one.denied + one.allowed), one.limits.join(", "),
-        one.cut || one.hashed ? "" : el("button", {
+        el("button", {
             "aria-label": `Details of ${scope} ${one.id}`,
-            onclick: () => show(scope, one.id, one.limits, after) }, "Details")]),
+            onclick: () => one.cut || one.hashed ? showNameless(scope, one)
+                : show(scope, one.id, one.limits, after) }, "Details")]),
     "None was refused.");
 
 function blockTable(blocks, after) {
