@@ -214,6 +214,32 @@ check 'overage goes on' has "$out" '"allowed":true'
 check 'and is counted once' until_ used rich 120
 check 'as overage' has "$out" '"overage":20,'
 
+# Reports at one daemon are recorded before the decisions of the other that they
+# follow, which had leased the last units.
+near_taken() {
+    job many "near$n" ',"cost":190'
+    has "$out" '"allowed":true'
+}
+near_reported() {
+    report "{\"org\":\"near$n\",\"limit\":\"large\",\"amount\":50,
+        \"idempotency_key\":\"near$n\"}"
+    answers 200
+}
+for n in {1..10}; do
+    at one
+    until_ near_taken
+    at two
+    until_ near_reported
+done
+near_right() {
+    for n in {1..10}; do
+        ask "/v1/usage/org/near$n?limit=large"
+        has "$out" '"used":240,"overage":40}],"months":' || return 1
+    done
+}
+check 'a report near the cap is overage, whatever is recorded first' \
+    until_ near_right
+
 # ---- holds ----
 
 job few held ',"cost":20,"hold":"1h"'

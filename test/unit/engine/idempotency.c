@@ -217,6 +217,48 @@ static void test_file_no_memory(void)
     unlink(path);
 }
 
+static void test_load_no_memory(void)
+{
+    char path[] = "/tmp/sluice-repeats-XXXXXX";
+    int fd = mkstemp(path);
+    unsigned missing = 1;
+
+    CASE("entries of the file for which there is no memory stay in the file");
+    for (unsigned n = 0; n < 20 && missing > 0; n++) {
+        struct fail f = {.nth = n};
+        struct sl_alloc alloc = fail_alloc(&f);
+        struct sl_replay_cache *once = NULL;
+        struct sl_replay_file *file = NULL;
+        char memo[8];
+
+        CHECK_EQ(sl_replay_file_open(path, 65536, &sl_alloc_libc, &file, NULL),
+                 0);
+        for (unsigned i = 0; i < 3 && n == 0; i++) {
+            struct sl_repeat_claim c = claim(1 + i, 1, 100);
+
+            sl_replay_file_add(file, 0, &c, "yes", 3);
+        }
+        if (n > 0 && sl_replay_cache_open(1 << 20, false, &alloc, &once) == 0) {
+            sl_replay_cache_load(once, file, 0, 0);
+            missing = 0;
+            for (unsigned i = 0; i < 3; i++) {
+                enum sl_repeat_found found =
+                    begin(once, claim(1 + i, 1, 100), 0, memo);
+
+                CHECK(found == SL_REPEAT_AGAIN || found == SL_REPEAT_FIRST);
+                missing += found != SL_REPEAT_AGAIN;
+            }
+            CHECK(missing <= 1);
+        }
+        sl_replay_cache_close(once);
+        sl_replay_file_close(file);
+        fail_check(&f);
+    }
+    CHECK_EQ(missing, 0);
+    close(fd);
+    unlink(path);
+}
+
 /* ---- many at once ---- */
 
 #define THREADS 4
@@ -272,6 +314,7 @@ int main(void)
     test_sweep();
     test_no_memory();
     test_file_no_memory();
+    test_load_no_memory();
     test_threads();
     return CHECK_DONE();
 }

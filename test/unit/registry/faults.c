@@ -95,9 +95,63 @@ static void read_pair(struct world *w, char plan[32], bool must)
     sl_job_clear(&org);
 }
 
-/* Open, write, read, close, with whatever fails on the way. */
+/* One call to the memory of repeats. The key and the owner are `plan`. */
+static int ask_repeat(struct world *w, enum sl_job_repeat_op op,
+                      struct sl_str plan, enum sl_job_repeat_found *found)
+{
+    struct sl_job_repeat r = {.op = op,
+                              .fingerprint = "0f",
+                              .now = w->now,
+                              .until = w->now + SL_DAY,
+                              .pending = w->now + SL_S,
+                              .repeats = 9,
+                              .memo = plan};
+    struct sl_job job;
+    int err;
+
+    snprintf(r.key, sizeof(r.key), "%.*s", SL_STR_ARG(plan));
+    snprintf(r.owner, sizeof(r.owner), "%.*s", SL_STR_ARG(plan));
+    sl_job_init(&job, SL_JOB_REPEAT, &sl_alloc_libc);
+    job.repeat = &r;
+    ask(w, &job);
+    err = job.err;
+    CHECK(err == 0 || is_trouble(err));
+    if (!err && r.found == SL_JOB_REPEAT_AGAIN)
+        CHECK(sl_str_eq(sl_buf_str(&job.text), plan));
+    *found = r.found;
+    sl_job_clear(&job);
+    return err;
+}
+
+/* Claims a key and completes the claim; true if both were acknowledged. */
+static bool write_repeat(struct world *w, struct sl_str plan)
+{
+    enum sl_job_repeat_found found;
+    int err = ask_repeat(w, SL_JOB_REPEAT_BEGIN, plan, &found);
+
+    if (!err)
+        CHECK_EQ(found, SL_JOB_REPEAT_FIRST);
+    if (!err)
+        err = ask_repeat(w, SL_JOB_REPEAT_FINISH, plan, &found);
+    return !err && found == SL_JOB_REPEAT_FIRST;
+}
+
+/* An answer that was saved is found, and half of one is not. */
+static void check_repeat(struct world *w, bool saved, struct sl_str plan)
+{
+    enum sl_job_repeat_found found;
+
+    CHECK_EQ(ask_repeat(w, SL_JOB_REPEAT_LOOK, plan, &found), 0);
+    if (saved)
+        CHECK_EQ(found, SL_JOB_REPEAT_AGAIN);
+    else
+        CHECK(found != SL_JOB_REPEAT_OTHER);
+}
+
+/* Open, write, read, close, with whatever fails on the way. `saved` NULL: no
+ * calls about repeats, which keeps the many runs short. */
 static bool live(struct world *w, const struct sl_alloc *alloc,
-                 struct sl_str plan)
+                 struct sl_str plan, bool *saved)
 {
     struct sl_registry_options options = {.path = w->path, .alloc = alloc};
     struct sl_diag diag = {0};
@@ -105,6 +159,8 @@ static bool live(struct world *w, const struct sl_alloc *alloc,
     int err = sl_registry_open(&options, &w->registry, &diag);
     bool good = false;
 
+    if (saved)
+        *saved = false;
     if (err) {
         CHECK(is_trouble(err));
         CHECK(diag.sentence[0]);
@@ -112,13 +168,15 @@ static bool live(struct world *w, const struct sl_alloc *alloc,
     }
     good = write_pair(w, plan);
     read_pair(w, seen, false);
+    if (saved)
+        *saved = write_repeat(w, plan);
     world_stop(w);
     return good;
 }
 
 /* What was acknowledged is there, and what was not is whole or not at all. */
-static void check_after(struct world *w, bool good, struct sl_str plan,
-                        char was[32])
+static void check_after(struct world *w, bool good, const bool *saved,
+                        struct sl_str plan, char was[32])
 {
     char seen[32];
 
@@ -130,6 +188,8 @@ static void check_after(struct world *w, bool good, struct sl_str plan,
     else
         CHECK(sl_str_eq(sl_str_c(seen), plan) || strcmp(seen, was) == 0);
     snprintf(was, 32, "%s", seen);
+    if (saved)
+        check_repeat(w, *saved, plan);
     world_stop(w);
 }
 
@@ -139,6 +199,7 @@ int main(void)
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
     char was[32] = "", plan[32];
+    bool saved;
     unsigned n;
 
     take_over();
@@ -148,10 +209,10 @@ int main(void)
     for (n = 1; n < 500; n++) {
         snprintf(plan, sizeof(plan), "a%u", n);
         f = (struct fail){.nth = n};
-        bool good = live(&w, &alloc, sl_str_c(plan));
+        bool good = live(&w, &alloc, sl_str_c(plan), &saved);
         unsigned calls = f.calls;
         fail_check(&f);
-        check_after(&w, good, sl_str_c(plan), was);
+        check_after(&w, good, &saved, sl_str_c(plan), was);
         if (calls < n)
             break;
     }
@@ -163,10 +224,10 @@ int main(void)
         snprintf(plan, sizeof(plan), "b%u", n);
         atomic_store(&sqlite_calls, 0);
         atomic_store(&sqlite_nth, n);
-        bool good = live(&w, &sl_alloc_libc, sl_str_c(plan));
+        bool good = live(&w, &sl_alloc_libc, sl_str_c(plan), NULL);
         unsigned calls = atomic_load(&sqlite_calls);
         atomic_store(&sqlite_nth, 0);
-        check_after(&w, good, sl_str_c(plan), was);
+        check_after(&w, good, NULL, sl_str_c(plan), was);
         if (calls < n)
             break;
     }
