@@ -219,7 +219,8 @@ struct sluice_block {
 struct sluice_request {
     const char *method, *path;
     const char *job;         /* named work instead of method and path */
-    const char *limit, *key; /* or one limit by name, for one key */
+    const char *limit, *key; /* or one limit by name, for one key; with several
+                              * `per` acme:ann, with %3A for ':', %25 for '%' */
 
     const char *user, *org, *plan, *role, *ip;
 

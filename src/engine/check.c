@@ -661,11 +661,28 @@ static void look_up(struct sl_check *c, struct sl_lookup *lookup,
     subjects->calls->find(subjects, lookup);
 }
 
+/* Begins with the next request. False if the check was answered: the key of
+ * the limit is wrong. */
+static bool begin_request(struct sl_check *c)
+{
+    const struct sl_request *request = &c->requests[c->request_index];
+    int err = sl_request_split(c->active->policy, request, &c->decision.arena,
+                               &c->split, &c->diag);
+
+    if (err) {
+        sl_check_finish(c, err);
+        return false;
+    }
+    c->request = c->split.request ? c->split.request : request;
+    return true;
+}
+
 /* Verifies the token and starts the lookups. False if a lookup has not
- * answered yet. */
+ * answered yet, or the check was answered. */
 static bool identify(struct sl_check *c)
 {
-    c->request = &c->requests[c->request_index];
+    if (!begin_request(c))
+        return false;
     c->looked_up = c->has_waited = false;
     c->known = c->auth;
     if (c->auth)

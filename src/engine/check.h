@@ -102,6 +102,7 @@ struct sl_check {
 
     /* The current request. */
     const struct sl_request *request;
+    struct sl_split_request split;
     const struct sl_auth_info *known; /* `auth`, or &verified */
     const struct sl_hash_key *secret;
     struct sl_caller caller;
@@ -144,7 +145,8 @@ struct sl_active_policy *sl_check_hold(struct sl_check *check);
 
 /* Evaluate `count` requests as one decision. `requests` and what they point
  * to stay valid until done(). check->err is SLUICE_ENOENT if a named limit
- * does not exist, SLUICE_ECONF if an override is not a rate, SLUICE_EFULL if
+ * does not exist, SLUICE_EINVAL if its key has not one value for each `per`,
+ * SLUICE_ECONF if an override is not a rate, SLUICE_EFULL if
  * there are too many limits or requests, or SLUICE_ENOMEM. */
 void sl_check_start(struct sl_check *check, const struct sl_request *requests,
                     unsigned count, bool spend);

@@ -2,9 +2,11 @@
  * addresses; request ids. */
 #include "engine/request.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/joined.h"
 #include "engine/engine_int.h"
 #include "wire/http_fields.h"
 
@@ -87,10 +89,84 @@ static int check_name(const struct sl_policy *policy, struct sl_str name,
                          "the policy has no limit \"%.*s\"", SL_STR_ARG(name));
 }
 
+/* ---- the key of a limit with several `per` ---- */
+
+/* The limit that the request names, if its key has several values. */
+static const struct sl_rule *find_joined(const struct sl_policy *policy,
+                                         const struct sl_request *request)
+{
+    int index = request->limit.len > 0 && request->key_count == 0
+                    ? sl_policy_rule(policy, request->limit)
+                    : -1;
+
+    return index >= 0 && policy->rules[index].per_count > 1
+               ? &policy->rules[index]
+               : NULL;
+}
+
+static int refuse_key(const struct sl_policy *policy,
+                      const struct sl_rule *rule, struct sl_diag *diag)
+{
+    char per[96] = "";
+    size_t len = 0;
+
+    for (unsigned i = 0; i < rule->per_count && len < sizeof(per); i++)
+        len += (size_t)snprintf(
+            per + len, sizeof(per) - len, "%s%.*s", i > 0 ? ":" : "",
+            SL_STR_ARG(policy->identity.scope_names[rule->per[i]]));
+    return sl_diag_error(diag, SLUICE_EINVAL,
+                         "limit \"%.*s\" has %u `per` values; write its key "
+                         "as %s, with %%3A for a ':' and %%25 for a '%%' "
+                         "inside a value",
+                         SL_STR_ARG(rule->name), rule->per_count, per);
+}
+
+/* Cuts the key into values, which stay escaped. */
+static int cut_key(const struct sl_policy *policy, const struct sl_rule *rule,
+                   struct sl_str key, struct sl_str ret[SL_PER_MAX],
+                   struct sl_diag *diag)
+{
+    if (!sl_str_cut_values(key, rule->per_count, ret))
+        return refuse_key(policy, rule, diag);
+    for (unsigned i = 0; i < rule->per_count; i++)
+        if (ret[i].len == 0)
+            return refuse_key(policy, rule, diag);
+    return 0;
+}
+
+int sl_request_split(const struct sl_policy *policy,
+                     const struct sl_request *request, struct sl_arena *arena,
+                     struct sl_split_request *ret, struct sl_diag *diag)
+{
+    const struct sl_rule *rule = find_joined(policy, request);
+    char *text;
+    int err;
+
+    ret->request = NULL;
+    if (!rule)
+        return 0;
+    err = cut_key(policy, rule, request->key, ret->keys, diag);
+    if (err)
+        return err;
+    text = sl_arena_take(arena, request->key.len + 1);
+    if (!text)
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+    for (unsigned i = 0; i < rule->per_count; i++)
+        ret->keys[i] = sl_str_unescape(
+            ret->keys[i], text + (ret->keys[i].at - request->key.at));
+    ret->copy = *request;
+    ret->copy.keys = ret->keys;
+    ret->copy.key_count = rule->per_count;
+    ret->request = &ret->copy;
+    return 0;
+}
+
 int sl_request_check(const struct sl_policy *policy,
                      const struct sl_request *request, struct sl_diag *diag)
 {
-    int err = 0;
+    const struct sl_rule *joined = find_joined(policy, request);
+    struct sl_str keys[SL_PER_MAX];
+    int err = joined ? cut_key(policy, joined, request->key, keys, diag) : 0;
 
     for (unsigned i = 0; !err && i < request->cost_count; i++)
         err = check_name(policy, request->costs[i].limit, diag);

@@ -38,8 +38,8 @@ struct sl_request {
     /* One of: an HTTP request, a job, or one limit by its name. */
     struct sl_str method, path;
     struct sl_str job;
-    struct sl_str limit, key;  /* `take LIMIT KEY`: KEY is the value of each of
-                                * its `per` */
+    struct sl_str limit, key;  /* `take LIMIT KEY`: KEY is the value of its
+                                * `per`, or several joined: acme:ann */
     const struct sl_str *keys; /* or one value for each `per`, in order */
     unsigned key_count;
     const struct sl_str *key_scopes; /* their scopes, where they are not those
@@ -122,8 +122,24 @@ enum sl_token_error sl_request_token(const struct sl_policy *policy,
 /* May a decision by this policy read the header? Others can be left out. */
 bool sl_request_wanted(const struct sl_policy *policy, struct sl_str header);
 
+/* A request with one value for each `per` of the limit that it names. */
+struct sl_split_request {
+    const struct sl_request *request; /* &copy; NULL: it needs no splitting */
+    struct sl_request copy;
+    struct sl_str keys[SL_PER_MAX];
+};
+
+/* Splits the key of a limit with several `per`. SLUICE_EINVAL if it has not
+ * one value of each, SLUICE_ENOMEM. */
+SL_MUST_USE int sl_request_split(const struct sl_policy *policy,
+                                 const struct sl_request *request,
+                                 struct sl_arena *arena,
+                                 struct sl_split_request *ret,
+                                 struct sl_diag *diag);
+
 /* SLUICE_ENOENT with a suggestion if a cost or an override is for a limit that
- * the policy does not have on any route. */
+ * the policy does not have on any route. SLUICE_EINVAL if the key of a limit
+ * with several `per` has not one value of each. */
 SL_MUST_USE int sl_request_check(const struct sl_policy *policy,
                                  const struct sl_request *request,
                                  struct sl_diag *diag);

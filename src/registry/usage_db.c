@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/joined.h"
 #include "base/parse.h"
 #include "base/timestamp.h"
 #include "registry/registry_int.h"
@@ -852,62 +853,18 @@ bool sl_usage_join(const struct sl_str *values, unsigned count,
     return out->len <= SL_USAGE_ID;
 }
 
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Unescapes one value in place. Returns false if an escape is invalid. */
-static bool unescape(struct sl_str *value)
-{
-    char *at = (char *)value->at;
-    size_t len = 0;
-
-    for (size_t i = 0; i < value->len; i++, len++) {
-        int high, low;
-
-        at[len] = at[i];
-        if (at[i] != '%')
-            continue;
-        if (value->len - i < 3)
-            return false;
-        high = digit(at[i + 1]);
-        low = digit(at[i + 2]);
-        if (high < 0 || low < 0)
-            return false;
-        at[len] = (char)(16 * high + low);
-        i += 2;
-    }
-    value->len = len;
-    return true;
-}
-
 bool sl_usage_split(char *text, size_t len, unsigned count, struct sl_str *ret)
 {
-    unsigned found = 0;
-    size_t from = 0;
-
     if (count == 0)
         return len == 0;
     if (count == 1) {
         ret[0] = (struct sl_str){text, len};
         return true;
     }
-    for (size_t i = 0; i <= len; i++) {
-        if (i < len && text[i] != ':')
-            continue;
-        if (found == count)
-            return false;
-        ret[found++] = (struct sl_str){text + from, i - from};
-        from = i + 1;
-    }
-    if (found != count)
+    if (!sl_str_cut_values((struct sl_str){text, len}, count, ret))
         return false;
     for (unsigned i = 0; i < count; i++)
-        if (!unescape(&ret[i]))
-            return false;
+        ret[i] = sl_str_unescape(ret[i], text + (ret[i].at - text));
     return true;
 }
 

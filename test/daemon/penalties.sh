@@ -20,6 +20,11 @@ limits:
     rate: 100/s
     penalty: { after: 2, within: 10m, block: 15m }
   api: { kind: fixed-window, per: user, rate: 100/hour }
+  pair:
+    kind: fixed-window
+    per: [user, ip]
+    rate: 100/hour
+    penalty: { after: 2, within: 10m, block: 15m }
 routes:
   - { match: /login, limits: [login] }
   - { match: /form, limits: [tries] }
@@ -28,7 +33,8 @@ default: [api]
 EOT
 
 begin() {
-    start_virtual -c p.yaml --threads 1 --store memory:./state --usage none
+    start_virtual -c p.yaml --threads 1 --store memory:./state --usage none \
+        --listen-resp 127.0.0.1:0
     clock "$1"
 }
 # by_route USER: the verdict.
@@ -109,6 +115,39 @@ unblock planet x
 check 'an unknown scope' has "$err" 'no limit per planet has a penalty'
 report '{"limit":"login","user":"eve","failed":3}'
 check 'a failure after it counts anew, as a first block' has "$out" '"retry_after_ms":900000'
+
+# ---- several values of per ----
+
+report '{"limit":"pair","user":"kim","ip":"192.0.2.7","failed":2}'
+check 'a pair is blocked' has "$out" '"blocked":true'
+pair() {
+    ask /v1/check -d '{"limit":"pair","key":"'"$1"'"}'
+}
+pair kim:192.0.2.7
+check 'and its key says so' has "$out" '"code":"BLOCKED"'
+pair kim:192.0.2.8
+check 'another pair passes' has "$out" '"allowed":true'
+for bad in kim kim: :192.0.2.7 kim:192.0.2.7:x kim%:192.0.2.7; do
+    pair "$bad"
+    check "the key $bad is refused" answers 400
+done
+check 'with what to write' has "$out" 'write its key as user:ip, with %3A for a '
+ask /v1/check -d '[{"limit":"api","key":"zoe"},{"limit":"pair","key":"kim"}]'
+check 'in an array, too' has "$out" 'check 1: limit \"pair\" has 2 '
+ask /v1/check -d '{"limit":"api","key":"zoe","cost":0}'
+check 'and nothing was taken' has "$out" '"remaining":100'
+ask /v1/explain -d '{"limit":"pair","key":"kim"}'
+check 'explain refuses it' answers 400
+run redis-cli -h "${resp%:*}" -p "${resp##*:}" sluice.check limit pair kim
+check 'RESP refuses it' has "$out" 'ERR limit "pair" has 2 '
+run redis-cli -h "${resp%:*}" -p "${resp##*:}" sluice.check limit pair kim:192.0.2.7
+check 'and knows the block' has "$out" BLOCKED
+report '{"limit":"pair","key":"lee:192.0.2.7","failed":2}'
+check 'failed attempts by key' has "$out" '"blocked":true'
+ask /v1/check -d '{"limit":"pair","key":"lee:192.0.2.7"}'
+check 'are those of the pair' has "$out" '"code":"BLOCKED"'
+report '{"limit":"pair","key":"lee","failed":2}'
+check 'a key with one value' has "$out" 'needs 2 values, joined by'
 
 # ---- what is refused ----
 

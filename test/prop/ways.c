@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/joined.h"
 #include "cli/flow/flow.h"
 #include "files.h"
 
@@ -86,6 +87,30 @@ subject_of(struct subject_room *room, const char *scope, const char *id)
     return &room->subject;
 }
 
+/* The name of a scope in the key of a limit: its value if there are several. */
+static const char *name_in_key(const struct library *l, const struct act *a,
+                               unsigned scope)
+{
+    static char names[2][256];
+    const struct sl_policy *policy = l->policy->policy;
+    int index = a->limit ? sl_policy_rule(policy, sl_str_c(a->limit)) : -1;
+    const struct sl_rule *rule = index >= 0 ? &policy->rules[index] : NULL;
+    struct sl_str values[SL_PER_MAX], value;
+    char *name = names[scope == SL_SCOPE_USER];
+
+    if (!a->key || !rule || rule->per_count < 2 ||
+        strlen(a->key) >= sizeof(names[0]) ||
+        !sl_str_cut_values(sl_str_c(a->key), rule->per_count, values))
+        return a->key;
+    for (unsigned i = 0; i < rule->per_count; i++)
+        if (rule->per[i] == scope) {
+            value = sl_str_unescape(values[i], name);
+            name[value.len] = '\0';
+            return name;
+        }
+    return NULL;
+}
+
 /* The name of the user: a member, the key of a limit, or a header that the
  * policy reads. */
 static const char *user_of(const struct library *l, const struct act *a)
@@ -93,7 +118,7 @@ static const char *user_of(const struct library *l, const struct act *a)
     bool read = l->policy->policy->identity.scopes[SL_SCOPE_USER].count > 0;
 
     if (a->user || a->key)
-        return a->user ? a->user : a->key;
+        return a->user ? a->user : name_in_key(l, a, SL_SCOPE_USER);
     for (unsigned i = 0; read && i < a->header_count; i++)
         if (strcmp(a->headers[i].name, "x-user") == 0)
             return a->headers[i].value;
@@ -148,7 +173,8 @@ static struct answer library_ask(struct library *l, const struct act *a,
     for (unsigned h = 0; h < a->header_count; h++)
         headers[h] =
             (struct sluice_header){a->headers[h].name, a->headers[h].value};
-    answer = decide(l, &r, user_of(l, a), a->org ? a->org : a->key);
+    answer = decide(l, &r, user_of(l, a),
+                    a->org ? a->org : name_in_key(l, a, SL_SCOPE_ORG));
     snprintf(l->holds[i], sizeof(l->holds[i]), "%s",
              answer.json ? sluice_decision_hold(l->decision) : "");
     return answer;

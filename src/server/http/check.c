@@ -171,6 +171,7 @@ static bool check_facts(struct sl_json_body *r, struct sl_request *request)
 {
     bool has_path = request->path.len > 0, has_job = request->job.len > 0;
     bool has_limit = request->limit.len > 0;
+    struct sl_diag diag = {.sentence = ""};
 
     if (has_limit != (request->key.len > 0))
         return sl_json_body_refuse(
@@ -192,7 +193,8 @@ static bool check_facts(struct sl_json_body *r, struct sl_request *request)
                                    "a check needs a \"path\" or a \"job\"");
     if (request->method.len == 0)
         request->method = SL_STR("GET");
-    return true;
+    return !sl_request_check(r->policy, request, &diag) ||
+           sl_json_body_refuse(r, "BAD_REQUEST", "%s", diag.sentence);
 }
 
 /* The client has the token or is local: it may name the caller. */

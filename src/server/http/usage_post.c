@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/joined.h"
 #include "base/timestamp.h"
 #include "server/http/http_int.h"
 
@@ -524,35 +525,86 @@ static bool find_rule(struct sl_json_body *r, struct sl_usage_report_item *use)
     return true;
 }
 
-/* Find the key: one value for each `per` of the limit. */
+/* The member for the value of `per` number `i`, and its value; "key" for a
+ * scope that has none. */
+static const char *find_member(const struct sl_usage_report_item *use,
+                               unsigned i, struct sl_str *ret)
+{
+    switch (use->rule->per[i]) {
+    case SL_SCOPE_ORG:
+        *ret = use->request.org;
+        return "org";
+    case SL_SCOPE_USER:
+        *ret = use->request.user;
+        return "user";
+    case SL_SCOPE_IP:
+        *ret = use->request.ip;
+        return "ip";
+    default:
+        *ret = SL_STR("");
+        return "key";
+    }
+}
+
+/* Cut "key" into `count` values, those that have no member of their own. */
+static bool split_key(struct sl_json_body *r,
+                      const struct sl_usage_report_item *use, unsigned count,
+                      struct sl_str ret[SL_PER_MAX])
+{
+    const struct sl_str none = {"", 0};
+    char *text;
+
+    ret[0] = use->other;
+    for (unsigned i = 1; i < SL_PER_MAX; i++)
+        ret[i] = none;
+    if (count < 2 || use->other.len == 0)
+        return true;
+    if (!sl_str_cut_values(use->other, count, ret))
+        return sl_json_body_refuse(
+            r, "BAD_REQUEST",
+            "\"key\" of limit \"%.*s\" needs %u values, joined by ':' in the "
+            "order of `per`, with %%3A for a ':' and %%25 for a '%%' inside a "
+            "value",
+            SL_STR_ARG(use->rule->name), count);
+    text = sl_arena_take(r->json.arena, use->other.len + 1);
+    if (!text)
+        return sl_json_body_no_memory(r);
+    for (unsigned i = 0; i < count; i++)
+        ret[i] = sl_str_unescape(ret[i], text + (ret[i].at - use->other.at));
+    return true;
+}
+
+/* Find the key: one value for each `per` of the limit. "key" has those that
+ * have no member, and of failed attempts all that are not given. */
 static bool find_keys(struct sl_json_body *r, struct sl_usage_report_item *use)
 {
     const struct sl_rule *rule = use->rule;
     const struct sl_policy *policy = r->call->check.active->policy;
+    struct sl_str values[SL_PER_MAX];
+    unsigned missing = 0, next = 0;
+    bool by_key = use->failed;
 
     for (unsigned i = 0; i < rule->per_count; i++) {
-        struct sl_str scope = policy->identity.scope_names[rule->per[i]];
-        struct sl_str value = use->other;
-        const char *member = "key";
+        const char *member = find_member(use, i, &use->keys[i]);
 
-        if (rule->per[i] == SL_SCOPE_ORG)
-            value = use->request.org, member = "org";
-        if (rule->per[i] == SL_SCOPE_USER)
-            value = use->request.user, member = "user";
-        if (rule->per[i] == SL_SCOPE_IP)
-            value = use->request.ip, member = "ip";
-        if (use->failed && value.len == 0 && rule->per_count == 1)
-            value = use->other;
-        if (value.len == 0)
+        missing += use->keys[i].len == 0 && (by_key || member[0] == 'k');
+    }
+    if (!split_key(r, use, missing, values))
+        return false;
+    for (unsigned i = 0; i < rule->per_count; i++) {
+        const char *member = find_member(use, i, &use->keys[i]);
+
+        use->scopes[i] = policy->identity.scope_names[rule->per[i]];
+        if (use->keys[i].len == 0 && (by_key || member[0] == 'k'))
+            use->keys[i] = values[next++];
+        if (use->keys[i].len == 0)
             return sl_json_body_refuse(
                 r, "BAD_REQUEST", "limit \"%.*s\" is per %.*s: add \"%s\"",
-                SL_STR_ARG(rule->name), SL_STR_ARG(scope), member);
-        if (value.len > SL_VALUE_MAX)
+                SL_STR_ARG(rule->name), SL_STR_ARG(use->scopes[i]), member);
+        if (use->keys[i].len > SL_VALUE_MAX)
             return sl_json_body_refuse(r, "BAD_REQUEST",
                                        "\"%s\" has more than %d bytes", member,
                                        SL_VALUE_MAX);
-        use->keys[i] = value;
-        use->scopes[i] = scope;
     }
     return true;
 }
