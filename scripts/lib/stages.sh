@@ -17,6 +17,7 @@
 #             With SL_SHORT (also in tsan): long flows in daemon-flows, nine of
 #             ten connections and imported subjects in daemon tests, two of
 #             three kills in thread tests; plain has them.
+#   clients   js-next: `next build` needs a compiler of 140 MB.
 #   plain     clients: a stage of its own.
 #             daemon, dynamo, redis and shared: asan runs the same programs.
 #             Those that are shorter there are in both.

@@ -208,9 +208,10 @@ async function serveRoute(t, path, url) {
     return `127.0.0.1:${server.address().port}`;
 }
 
-async function serveProgram(t, folder, name, url) {
+/** Starts a program of Node with its words; where it listens. */
+export async function start(t, folder, words, url) {
     const port = await freePort();
-    const child = spawn(process.execPath, [name], {
+    const child = spawn(process.execPath, words, {
         cwd: folder, stdio: ["ignore", "inherit", "inherit"],
         env: { ...process.env, PORT: String(port), SLUICE_URL: url,
                SLUICE_DEADLINE_MS: "20000" } });
@@ -224,7 +225,7 @@ async function serveProgram(t, folder, name, url) {
 export async function serve(t, folder, name, url) {
     const host = name.endsWith("route.js")
         ? await serveRoute(t, `${folder}/${name}`, url)
-        : await serveProgram(t, folder, name, url);
+        : await start(t, folder, [name], url);
 
     return { host };
 }
