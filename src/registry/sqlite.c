@@ -410,6 +410,9 @@ static int open_file(const char *path, bool shared, sqlite3 **ret,
         err = examine(db, path, diag);
     if (!err)
         err = sl_schema_migrate(db, steps, (int)SL_LEN(steps), diag);
+    if (err == SLUICE_ESTORE && shared &&
+        (sqlite3_errcode(db) & 0xff) == SQLITE_BUSY)
+        err = fault(db, diag); /* names the process that has locked it */
     if (err) {
         sqlite3_close(db);
         return err;

@@ -51,4 +51,21 @@ check 'when it goes on, so does the daemon' until_ reports
 kill -9 "$holder" 2>/dev/null
 stop
 check 'it ends as asked' is 0
+
+# A process that is stopped while it commits: the file cannot be read, either.
+background "$folder/second" python3 -c 'import os, signal, sqlite3
+db = sqlite3.connect("u.db", isolation_level=None)
+db.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)'
+holder=$client
+until_ grep -q locked "$folder/second"
+start -c p.yaml --store memory: --usage 'sqlite:./u.db?shared' --journal none
+check 'a daemon does not start meanwhile' is 5
+check 'and names the process, too' \
+    has "$err" "is locked by process $holder; if it is stopped"
+kill -9 "$holder" 2>/dev/null
+start -c p.yaml --store memory: --usage 'sqlite:./u.db?shared' --journal none
+check 'when the process has ended, it starts' reports
+stop
 finish

@@ -196,4 +196,35 @@ run "$sluiced" --listen-local 127.0.0.1:0
 check 'only a socket can be local' is 2
 check 'as the message says' has "$err" 'is not a unix socket; write unix:PATH'
 
+# ---- a PostgreSQL that is slow ----
+
+# The first connection gets no answer. All others are refused at once.
+cat >silent.py <<'EOT'
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+first = server.accept()
+while True:
+    client = server.accept()[0]
+    client.recv(4096)
+    said = b"SFATAL\0VFATAL\0C28000\0Mno\0\0"
+    client.sendall(b"E" + (len(said) + 4).to_bytes(4, "big") + said)
+    client.close()
+EOT
+cat >quota.yaml <<'EOT'
+sluice: 1
+limits: { minutes: { kind: quota, per: org, rate: 10/month } }
+routes: [{ job: work, limits: [minutes] }]
+EOT
+background "$folder/silent" python3 silent.py
+until_ test -s "$folder/silent"
+url="postgres://x@127.0.0.1:$(<"$folder/silent")/x?sslmode=disable&gssencmode=disable"
+start -c quota.yaml --store memory: --journal none --usage "$url"
+check 'a database that does not answer in time is away' \
+    said 'database unreachable, starting without it'
+check 'and the daemon serves' said '"event":"serving"'
+stop
+start -c quota.yaml --store memory: --journal none --usage "$url"
+check 'one that refuses ends the start' is 5
+
 finish
