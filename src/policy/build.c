@@ -358,12 +358,11 @@ static int find_among_few(const struct sl_names *names, struct sl_str name)
     return -1;
 }
 
-int sl_names_find(const struct sl_names *names, struct sl_str name)
+/* The first that is not before `name`. */
+static unsigned lower_bound(const struct sl_names *names, struct sl_str name)
 {
     unsigned low = 0, high = names->count;
 
-    if (names->count <= FEW)
-        return find_among_few(names, name);
     while (low < high) {
         unsigned mid = low + (high - low) / 2;
 
@@ -372,10 +371,31 @@ int sl_names_find(const struct sl_names *names, struct sl_str name)
         else
             high = mid;
     }
-    if (low < names->count &&
-        compare(names->list[low].name, name, names->nocase) == 0)
-        return (int)names->list[low].index;
+    return low;
+}
+
+int sl_names_find(const struct sl_names *names, struct sl_str name)
+{
+    unsigned at;
+
+    if (names->count <= FEW)
+        return find_among_few(names, name);
+    at = lower_bound(names, name);
+    if (at < names->count &&
+        compare(names->list[at].name, name, names->nocase) == 0)
+        return (int)names->list[at].index;
     return -1;
+}
+
+bool sl_names_begin(const struct sl_names *names, struct sl_str prefix)
+{
+    unsigned at = lower_bound(names, prefix);
+    struct sl_str name;
+
+    if (at == names->count || names->list[at].name.len < prefix.len)
+        return false;
+    name = (struct sl_str){names->list[at].name.at, prefix.len};
+    return compare(name, prefix, names->nocase) == 0;
 }
 
 bool sl_names_again(const struct sl_names *names, unsigned i)

@@ -662,7 +662,8 @@ static bool is_same(const struct sl_pattern *a, const struct sl_pattern *b)
 
 /* The name with a number behind it: one that something has which is the same,
  * or one above *last that is free. Where the name must be cut for that, what is
- * left may be another's too, and the number is that of the route. */
+ * left may be another's too, and the number is that of the route. Numbers up to
+ * *last are tried only if some name is like that. */
 static struct sl_str number(struct sl_build *b, const struct sl_names *names,
                             const struct sl_route *list,
                             const struct sl_route *route, unsigned *last)
@@ -670,12 +671,17 @@ static struct sl_str number(struct sl_build *b, const struct sl_names *names,
     const size_t most = SL_NAME_MAX - sizeof("-12345") + 1;
     char text[2 * SL_NAME_MAX];
     struct sl_str name = route->endpoint, ret;
+    unsigned i = 2;
 
     if (name.len > most) {
         name.len = most;
         *last = route->index;
     }
-    for (unsigned i = 2;; i++) {
+    ret = (struct sl_str){
+        text, (size_t)snprintf(text, sizeof(text), "%.*s-", SL_STR_ARG(name))};
+    if (*last >= i && !sl_names_begin(names, ret))
+        i = *last + 1;
+    for (;; i++) {
         int len = snprintf(text, sizeof(text), "%.*s-%u", SL_STR_ARG(name), i);
         int taken;
 

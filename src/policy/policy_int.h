@@ -53,6 +53,9 @@ void sl_names_close(struct sl_names *names);
 /* The index of the name, or -1. */
 int sl_names_find(const struct sl_names *names, struct sl_str name);
 
+/* Once closed: does one begin with `prefix`? */
+bool sl_names_begin(const struct sl_names *names, struct sl_str prefix);
+
 /* Once closed: does list[i] have the name of list[i - 1]? */
 bool sl_names_again(const struct sl_names *names, unsigned i);
 

@@ -413,6 +413,13 @@ TEST(names)
         CHECK_EQ(sl_names_find(&names, SL_STR("no room")), -1);
         CHECK_EQ(sl_names_again(&names, 4), nocase);
         CHECK(!sl_names_again(&names, 0) && !sl_names_again(&names, 1));
+        CHECK(sl_names_begin(&names, SL_STR("a")));
+        CHECK(sl_names_begin(&names, SL_STR("aa")));
+        CHECK(sl_names_begin(&names, SL_STR("")));
+        CHECK_EQ(sl_names_begin(&names, SL_STR("A")), nocase);
+        CHECK(!sl_names_begin(&names, SL_STR("a-")));
+        CHECK(!sl_names_begin(&names, SL_STR("aaa")));
+        CHECK(!sl_names_begin(&names, SL_STR("z")));
     }
     sl_arena_done(&arena);
 
