@@ -17,6 +17,8 @@ static int print_block(struct sl_cli_args *args, json_t *answer)
 {
     const char *until = sl_member_text(answer, "until");
     const json_t *penalties = json_object_get(answer, "penalties");
+    bool both =
+        json_array_size(penalties) > 0 && sl_member_true(answer, "operator");
 
     sl_out_print(args->cli->out, "%s %s is %s%s%s",
                  sl_member_text(answer, "scope"), sl_member_text(answer, "id"),
@@ -25,7 +27,9 @@ static int print_block(struct sl_cli_args *args, json_t *answer)
                  until[0] ? " until " : "", until);
     for (size_t i = 0; i < json_array_size(penalties); i++)
         sl_out_print(args->cli->out, "%s%s",
-                     i == 0 ? " by the penalty of " : ", ",
+                     i > 0  ? ", "
+                     : both ? " by an operator and by the penalty of "
+                            : " by the penalty of ",
                      json_string_value(json_array_get(penalties, i)));
     sl_out_print(args->cli->out, "\n");
     return SL_EXIT_OK;

@@ -389,10 +389,17 @@ int sl_numbers_print(struct sl_cli_args *args, json_t *limits)
     struct sl_columns columns;
     json_t *limit;
     size_t i;
+    int status;
 
     sl_columns_init(&columns, SL_LEN(head), head);
     json_array_foreach(limits, i, limit) add_members(&columns, limit, members);
-    return sl_columns_finish(&columns, args);
+    status = sl_columns_finish(&columns, args);
+    json_array_foreach(limits, i,
+                       limit) if (!status && sl_member_true(limit, "blocked"))
+        sl_out_print(args->cli->out, "blocked by the penalty of %s until %s\n",
+                     sl_member_text(limit, "name"),
+                     sl_member_text(limit, "blocked_until"));
+    return status;
 }
 
 int sl_json_print(struct sl_cli_args *args, json_t *root)

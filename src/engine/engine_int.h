@@ -495,6 +495,10 @@ void sl_guard_conclude(struct sl_decision *decision);
 unsigned sl_penalty_first(const struct sl_decision *decision);
 unsigned sl_penalty_most(const struct sl_decision *decision);
 
+/* How long the limit's penalty still blocks its key, or SL_NS_NONE. */
+sl_ns sl_penalty_blocked_for(const struct sl_decision *decision,
+                             const struct sl_limit_view *of);
+
 /* Adds a view for the penalty of each limit, before the take. */
 void sl_penalty_show(struct sl_decision *decision);
 

@@ -97,15 +97,22 @@ static bool is_blocked(const struct sl_decision *d)
     return blocked;
 }
 
-bool sl_penalty_blocks(const struct sl_decision *d,
-                       const struct sl_limit_view *of)
+sl_ns sl_penalty_blocked_for(const struct sl_decision *d,
+                             const struct sl_limit_view *of)
 {
     const struct sl_limit_view *views = &d->shown[sl_penalty_first(d)];
 
     for (unsigned i = 0; i < d->penalty_count; i++)
-        if (&d->shown[views[i].penalty_of] == of)
-            return views[i].answer.retry_in > 0;
-    return false;
+        if (&d->shown[views[i].penalty_of] == of &&
+            views[i].answer.retry_in > 0)
+            return views[i].answer.retry_in;
+    return SL_NS_NONE;
+}
+
+bool sl_penalty_blocks(const struct sl_decision *d,
+                       const struct sl_limit_view *of)
+{
+    return sl_penalty_blocked_for(d, of) != SL_NS_NONE;
 }
 
 void sl_penalty_conclude(struct sl_decision *d)

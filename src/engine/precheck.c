@@ -233,8 +233,17 @@ static enum cost_read read_size(const struct sl_request *request, uint64_t *ret)
     return read;
 }
 
-/* The number in the body. A body that cannot be read is wrong, or a client
- * could choose the default. */
+/* Was the value found as a string? Strings with escapes are not in the body. */
+static bool is_quoted(struct sl_str body, struct sl_str value)
+{
+    uintptr_t begin = (uintptr_t)body.at, at = (uintptr_t)value.at;
+
+    return at < begin || at >= begin + body.len ||
+           (at > begin && value.at[-1] == '"');
+}
+
+/* The number in the body. A string with digits is none. A body that cannot be
+ * read is wrong, or a client could choose the default. */
 static enum cost_read read_member(struct sl_check *c, struct sl_str pointer,
                                   uint64_t *ret)
 {
@@ -242,7 +251,10 @@ static enum cost_read read_member(struct sl_check *c, struct sl_str pointer,
 
     switch (sl_check_body_member(c, pointer, &value)) {
     case SL_JSON_FIND_VALUE:
-        return sl_parse_number(value, ret, NULL) ? COST_WRONG : COST_READ;
+        return is_quoted(c->request->body, value) ||
+                       sl_parse_number(value, ret, NULL)
+                   ? COST_WRONG
+                   : COST_READ;
     case SL_JSON_FIND_NOTHING:
         return COST_MISSING;
     case SL_JSON_FIND_NO_MEMORY:

@@ -3,8 +3,10 @@
  *
  * Members always come in the same order. A member without a value is null;
  * only rare members (hold_expires_ms, exact, wait_ms, override, charge,
- * credits, overage, skipped, untracked, candidate) are left out.
+ * credits, overage, skipped, untracked, blocked, candidate) are left out.
  */
+#include "base/timestamp.h"
+#include "engine/engine_int.h"
 #include "engine/render.h"
 #include "identity/identity.h"
 
@@ -85,6 +87,21 @@ static void write_made(struct sl_writer *w, struct sl_str member,
     sl_buf_done(text);
 }
 
+/* "blocked":true,"blocked_until":"2026-11-15T12:15:00Z" */
+static void write_block(struct sl_writer *w, const struct sl_decision *d,
+                        const struct sl_limit_view *shown)
+{
+    sl_ns span = sl_penalty_blocked_for(d, shown);
+    char end[SL_TIMESTAMP_TEXT];
+
+    if (span == SL_NS_NONE)
+        return;
+    span = sl_ns_add_sat(d->now, span);
+    sl_timestamp_print(span, span % SL_S != 0, end);
+    sl_member_flag(w, SL_MEMBER("blocked"), true);
+    sl_member_str(w, SL_MEMBER("blocked_until"), sl_str_c(end));
+}
+
 static void write_limit(struct sl_writer *w, const struct sl_decision *d,
                         const struct sl_limit_view *shown, bool explain)
 {
@@ -99,6 +116,8 @@ static void write_limit(struct sl_writer *w, const struct sl_decision *d,
     sl_member_str(w, SL_MEMBER("mode"), sl_str_c(sl_mode_words[shown->mode]));
     sl_member_flag(w, SL_MEMBER("allowed"), shown->allowed);
     write_rare(w, shown);
+    if (d->penalty_count > 0 && !d->no_numbers)
+        write_block(w, d, shown);
     sl_buf_init(&key, KEY_MAX, w->out->alloc);
     if (explain && shown->skipped)
         sl_member_null(w, SL_MEMBER("key"));

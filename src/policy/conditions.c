@@ -141,6 +141,31 @@ static bool read_plan(struct sl_build *b, const struct sl_yaml_node *item,
     return true;
 }
 
+/* Methods beyond those of routes (WebDAV and others) are accepted. Warns of
+ * what is none: its condition never holds. */
+static void check_method(struct sl_build *b, const struct sl_yaml_node *item)
+{
+    static const char *const usual[] = {"GET",     "HEAD",    "POST",
+                                        "PUT",     "DELETE",  "PATCH",
+                                        "OPTIONS", "CONNECT", "TRACE"};
+    static const char *const others[] = {
+        "COPY",   "LINK",     "LOCK",      "MKCALENDAR", "MKCOL",
+        "MOVE",   "PROPFIND", "PROPPATCH", "PURGE",      "QUERY",
+        "REPORT", "SEARCH",   "UNLINK",    "UNLOCK"};
+    const char *meant;
+
+    if (sl_method_of(item->text) != SL_METHOD_OTHER)
+        return;
+    for (size_t i = 0; i < SL_LEN(others); i++)
+        if (sl_str_eq_nocase(item->text, sl_str_c(others[i])))
+            return;
+    meant = sl_str_nearest(item->text, usual, SL_LEN(usual));
+    sl_report_warning(b->report, item->place,
+                      "Unknown method \"%.64s\", so the condition never holds "
+                      "for usual clients" SL_HINT "%s",
+                      sl_build_shown(item).text, meant ? meant : "GET");
+}
+
 /* The values as they are written, for the print. */
 static void read_values(struct sl_build *b, const struct sl_yaml_node *node,
                         struct sl_condition *ret)
@@ -163,6 +188,8 @@ static void read_values(struct sl_build *b, const struct sl_yaml_node *node,
             continue;
         if (nets && !read_nets(b, item, ret, nets))
             continue;
+        if (ret->of == SL_CONDITION_METHOD)
+            check_method(b, item);
         ret->is_hidden |= item->substituted;
         values[ret->value_count++] = sl_build_keep(b, item->text);
     }

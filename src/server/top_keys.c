@@ -287,18 +287,59 @@ static void count_shown(struct sl_top_keys *top, const struct sl_decision *d,
     sl_sketch_add(present, &what);
 }
 
+/* The subject that an operator has blocked. A check by limit has only its key.
+ */
+static void find_blocked(const struct sl_decision *d,
+                         struct sl_limit_view *view)
+{
+    view->scope = sl_str_c(d->block_of);
+    for (unsigned i = 0; i < d->who_count; i++)
+        if (sl_str_eq(d->who[i].scope, view->scope) ||
+            sl_str_eq(d->who[i].scope, SL_STR("key"))) {
+            view->key = d->who[i].value;
+            view->id = (char *)(uintptr_t)view->key.at; /* NUL follows */
+        }
+}
+
+/* A request of a blocked caller asked no limit. It is counted at a limit of the
+ * name (blocked), which no policy has, for the key that is blocked. */
+static void count_blocked(struct sl_top_keys *top, const struct sl_decision *d,
+                          struct hashed *last)
+{
+    static const struct sl_rule rule = {
+        .name = {"(blocked)", sizeof("(blocked)") - 1}
+    };
+    const struct sl_limit_view *by = d->by >= 0 ? &d->shown[d->by] : NULL;
+    struct sl_limit_view view = {.rule = &rule, .mode = SL_MODE_ENFORCE};
+
+    if (d->reason == SL_REASON_PENALTY && by) {
+        view.scope = by->scope;
+        view.id = by->id;
+        view.key = by->key;
+    } else {
+        find_blocked(d, &view);
+    }
+    if (view.id)
+        count_shown(top, d, &view, last);
+}
+
 void sl_top_keys_decision(struct sl_top_keys *top, const struct sl_decision *d)
 {
+    bool blocked =
+        d->reason == SL_REASON_PENALTY || d->reason == SL_REASON_BLOCKED;
+
     struct hashed last = {
         {NULL, 0},
         0
     };
 
-    if (d->no_numbers || d->reason != SL_REASON_NONE)
+    if (d->no_numbers || (d->reason != SL_REASON_NONE && !blocked))
         return; /* no limit was asked */
     pthread_mutex_lock(&top->lock);
     rotate(top, d->now);
-    for (unsigned i = 0; i < d->shown_count; i++) {
+    if (blocked)
+        count_blocked(top, d, &last);
+    for (unsigned i = 0; i < d->shown_count && !blocked; i++) {
         const struct sl_limit_view *shown = &d->shown[i];
 
         if (!shown->skipped && sl_rate_has_numbers(shown->form))

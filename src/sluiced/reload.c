@@ -318,7 +318,8 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
         refuse(&r);
     else
         take_over(&r);
-    if (report && sl_buf_add(report, sl_buf_str(&r.report)))
+    if (report && (sl_buf_add(report, sl_buf_str(&r.report)) ||
+                   (!err && sl_report_print(&r.problems, report))))
         sl_log(SL_LOG_WARN, "reload report too long", NULL);
     sl_report_done(&r.problems);
     sl_policy_source_done(&r.policy_source);

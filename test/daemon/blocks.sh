@@ -46,6 +46,8 @@ check 'and the end is said' has "$out" 'user ann is blocked until 2026-11-15T14:
 by_route ann
 check 'by route' has "$out" '"allowed":false,"status":403,"code":"BLOCKED","message":"The caller is blocked.'
 check 'with the wait' has "$out" '"retry_after_ms":7200000'
+tell '/v1/top?limit=(blocked)'
+check 'in /v1/top' has "$out" '"limit":"(blocked)","scope":"user","key":"ann","cut":false,"denied":1'
 by_limit ann
 check 'by limit' has "$out" '"status":403,"code":"BLOCKED"'
 ask /v1/check -d '{"method":"GET","path":"/x","user":"bob"}'
@@ -171,6 +173,13 @@ begin
 tell /v1/blocks/user/ann -X POST -d '{"until":"2026-11-01"}'
 check 'an end in the past' answers 400
 check 'with what to write' has "$out" 'has passed; write a later time'
+tell /v1/blocks/user/ann -X POST -d '{"until":""}'
+check 'an empty end' answers 400
+check 'with what to do' has "$out" 'leave it out for a block without an end'
+cli block user ann until=
+check 'also on the command line' is 2
+tell /v1/blocks/user/a%01b -X POST
+check 'an id with a control character' has "$out" 'bytes of UTF-8 without control characters'
 tell /v1/blocks/user/ann -X POST -d '{"why":"x"}'
 check 'an unknown member' answers 400
 tell /v1/blocks/team/x -X POST

@@ -45,6 +45,10 @@ form() {
     ask /v1/check -d '{"method":"GET","path":"/form","ip":"'"$1"'"}'
 }
 
+lacks() {
+    [[ $1 != *"$2"* ]]
+}
+
 # ---- failed attempts ----
 
 begin 2026-11-15T12:00:00Z
@@ -85,8 +89,20 @@ by_route bob
 check 'and the count' has "$out" '"allowed":true'
 report '{"limit":"login","user":"bob","failed":1}'
 check 'of failures' has "$out" '"blocked":true'
+run "$sluice" reset login ann --look --admin-url "http://$admin"
+check 'reset --look shows the block' has "$out" 'blocked by the penalty of login until 2026-11-15T12:15:00Z'
+tell /v1/keys/login/ann
+check 'over HTTP, too' has "$out" '"blocked":true,"blocked_until":"2026-11-15T12:15:00Z"'
+run "$sluice" take login ann cost=0 --url "http://$http"
+check 'and take' has "$out" 'blocked by the penalty of login until 2026-11-15T12:15:00Z'
+run redis-cli -h "${resp%:*}" -p "${resp##*:}" sluice.reset limit login zed
+check 'SLUICE.RESET counts limits, not penalties' [ "$out" = 1 ]
+by_route ann
+tell '/v1/top?limit=(blocked)'
+check 'the blocked caller is in /v1/top' has "$out" '"limit":"(blocked)","scope":"user","key":"ann"'
 run "$sluice" reset login ann --admin-url "http://$admin"
 check 'a reset' is 0
+check 'shows no block' lacks "$out" blocked
 by_route ann
 check 'ends the block' has "$out" '"allowed":true'
 clock 2026-11-15T12:20:00Z
@@ -109,6 +125,10 @@ unblock ip 2001:db8:7::99
 check 'an address is its network' has "$out" 'no longer blocked by the penalty of tries'
 form 2001:db8:7::1
 check 'which passes again' has "$out" '"allowed":true'
+report '{"limit":"tries","ip":"unknown","failed":2}'
+check 'the unknown address is blocked' has "$out" '"blocked":true'
+unblock ip unknown
+check 'and unblocked' has "$out" 'ip unknown is no longer blocked by the penalty of tries'
 unblock ip nonsense
 check 'an id that is no address' has "$err" 'is not an IP address'
 unblock planet x
@@ -178,7 +198,7 @@ check 'is in the audit' has "$out" '"what":"unblock","scope":"user","id":"ann","
 report '{"limit":"login","user":"ann","failed":3}'
 run "$sluice" block user ann --admin-url "http://$admin"
 unblock user ann
-check 'both are ended' has "$out" 'by the penalty of login'
+check 'both are ended' has "$out" 'no longer blocked by an operator and by the penalty of login'
 by_route ann
 check 'and the caller passes' has "$out" '"allowed":true'
 unblock user ann

@@ -73,6 +73,12 @@ tell /v1/policy --data-binary @posted.yaml
 check 'with one it is that' has "$out" 'api 6/3000d -> 7/3000d; usage kept'
 tell /v1/policy
 check 'which is then in force' has "$out" 'rate: 7/3000d'
+sed '/^limits:/a\  unused: { kind: fixed-window, per: user, rate: 1/min }' posted.yaml >unused.yaml
+tell /v1/policy --data-binary @unused.yaml
+check 'warnings are in the answer' has "$out" '"warnings":["'
+check 'with their text' has "$out" 'warning: No route uses limit'
+tell /v1/policy --data-binary @posted.yaml
+check 'without warnings there are none' [ "${out/warnings/}" = "$out" ]
 tell /v1/policy --data-binary 'sluice: 2'
 check 'a bad one is refused' has "$out" 'posted:1:9'
 tell /v1/policy --data-binary "env: \"\${FILE:/etc/passwd}\""

@@ -613,11 +613,42 @@ static struct sl_str next_entry(struct sl_str *rest)
     return entry;
 }
 
-/* `what_if` is an object, or "". */
-static void answer_report(struct sl_http_call *call, bool good,
+static bool is_warning(struct sl_str entry)
+{
+    static const struct sl_str mark = {"warning: ", 9};
+
+    for (size_t at = 0; at + mark.len <= entry.len; at++)
+        if (sl_str_begins(sl_str_from(entry, at), mark))
+            return true;
+    return false;
+}
+
+/* ,"warnings":[...] if there are some. */
+static void write_warnings(struct sl_writer *w, struct sl_str report)
+{
+    bool any = false;
+
+    while (report.len > 0) {
+        struct sl_str entry = next_entry(&report);
+
+        if (!is_warning(entry))
+            continue;
+        if (!any)
+            sl_writer_add(w, SL_STR(",\"warnings\":["));
+        any = true;
+        sl_json_str(w, entry);
+    }
+    if (any)
+        sl_writer_add(w, SL_STR("]"));
+}
+
+/* `what_if` is an object, or "". Warnings are among the changes of a policy
+ * that is only checked, too. */
+static void answer_report(struct sl_http_call *call, bool good, bool checked,
                           struct sl_str report, struct sl_str what_if)
 {
     struct sl_writer w = {.out = &call->text};
+    const struct sl_str all = report;
 
     sl_writer_add(&w, good ? SL_STR("{\"ok\":true,\"changes\":[")
                            : SL_STR("{\"ok\":false,\"code\":\"POLICY_REFUSED\","
@@ -627,10 +658,12 @@ static void answer_report(struct sl_http_call *call, bool good,
     while (report.len > 0) {
         struct sl_str entry = next_entry(&report);
 
-        if (entry.len > 0)
+        if (entry.len > 0 && (!good || checked || !is_warning(entry)))
             sl_json_str(&w, entry);
     }
     sl_writer_add(&w, SL_STR("]"));
+    if (good)
+        write_warnings(&w, all);
     if (what_if.len > 0) {
         sl_writer_add(&w, SL_STR(",\"what_if\":"));
         sl_writer_add(&w, what_if);
@@ -653,7 +686,7 @@ static void policy_post(struct sl_http_call *call)
         sl_http_audit_send(
             call, sl_http_audit(call, "policy", SL_STR("policy"), SL_STR("")));
     if (!err || err == SLUICE_ECONF)
-        answer_report(call, !err, sl_buf_str(&report), SL_STR(""));
+        answer_report(call, !err, false, sl_buf_str(&report), SL_STR(""));
     else if (err == SLUICE_ENOMEM)
         sl_http_no_memory(call);
     else
@@ -684,7 +717,8 @@ static void policy_check(struct sl_http_call *call)
         err = admin->check_policy(admin->ctx, call->request->body,
                                   (unsigned)minutes, &report, &what_if);
     if (!err || err == SLUICE_ECONF)
-        answer_report(call, !err, sl_buf_str(&report), sl_buf_str(&what_if));
+        answer_report(call, !err, true, sl_buf_str(&report),
+                      sl_buf_str(&what_if));
     else if (err == SLUICE_ENOMEM)
         sl_http_no_memory(call);
     else

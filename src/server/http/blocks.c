@@ -35,8 +35,12 @@ static const struct sl_json_field fields[] = {
 static bool read_end(struct sl_reading *reading, struct block *b)
 {
     b->end = SL_NS_NONE;
-    if (b->until.len == 0)
+    if (!b->until.at)
         return true;
+    if (b->until.len == 0)
+        return SL_REFUSE(
+            reading, "\"until\" is empty; write a time such as 2h, or leave "
+                     "it out for a block without an end");
     if (!sl_reading_end(reading, "until", b->until, &b->end))
         return false;
     return b->end > reading->now ||
@@ -202,6 +206,10 @@ static void write_unblocked(struct unblock *u)
     sl_json_member_str(&w, "id", u->id);
     sl_json_key(&w, SL_STR("blocked"));
     sl_json_flag(&w, false);
+    if (u->ended > 0 && u->op && u->op->job.result != SL_JOB_NOT_FOUND) {
+        sl_json_key(&w, SL_STR("operator"));
+        sl_json_flag(&w, true);
+    }
     if (u->ended > 0) {
         sl_json_key(&w, SL_STR("penalties"));
         sl_json_open(&w, '[');
@@ -320,7 +328,7 @@ static bool begin_unblock(struct unblock *u)
         return true;
     text = sl_admin_cut(&rest, '/'); /* shown with the prefix of its network */
     u->id = text;
-    return sl_ip_parse(text, &ip) ||
+    return sl_str_eq(text, SL_STR("unknown")) || sl_ip_parse(text, &ip) ||
            sl_http_refuse(call, 400, "BAD_PATH",
                           "\"%.*s\" is not an IP address", SL_STR_ARG(text));
 }

@@ -145,8 +145,9 @@ static bool read_path(struct sl_http_call *call, struct sl_str *scope,
         return true;
     return sl_http_refuse(
         call, 400, "BAD_REQUEST",
-        "\"%.*s\" is not a valid id; an id has up to %d bytes of UTF-8; "
-        "write characters other than letters, digits, - . _ and @ as %%XX",
+        "\"%.*s\" is not a valid id; an id has up to %d bytes of UTF-8 "
+        "without control characters; write characters other than letters, "
+        "digits, - . _ and @ as %%XX",
         SL_STR_ARG(raw), SL_SUBJECT_RECORD_ID);
 }
 

@@ -276,12 +276,17 @@ static void begin_reset(struct sl_resp_call *call)
     start_check(call, false, on_explained);
 }
 
+/* Candidates and penalties are reset with their limit, and not counted. */
 static int reply_reset(struct sl_resp_call *call)
 {
+    const struct sl_decision *d = &call->check.decision;
+    unsigned count = 0;
+
     if (call->check.err)
         return sl_resp_fail(call->client, &call->check.diag);
-    return sl_resp_write_integer(call->client->out,
-                                 call->check.decision.take.count);
+    for (unsigned i = 0; i < d->shown_count; i++)
+        count += !d->shown[i].skipped && d->shown[i].rule->limited;
+    return sl_resp_write_integer(call->client->out, count);
 }
 
 /* ---- the words after SLUICE.CHECK, EXPLAIN and RESET.
