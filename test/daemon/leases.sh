@@ -225,14 +225,14 @@ near_reported() {
         \"idempotency_key\":\"near$n\"}"
     answers 200
 }
-for n in {1..10}; do
+for n in {1..5}; do
     at one
     until_ near_taken
     at two
     until_ near_reported
 done
 near_right() {
-    for n in {1..10}; do
+    for n in {1..5}; do
         ask "/v1/usage/org/near$n?limit=large"
         has "$out" '"used":240,"overage":40}],"months":' || return 1
     done
