@@ -122,10 +122,15 @@ const char *sl_denial_reason(const struct sl_decision *d)
     return d->reason < SL_LEN(words) ? words[d->reason] : "other";
 }
 
+static size_t used(const struct slot *slot)
+{
+    return slot->text_count ? slot->ends[slot->text_count - 1] : 0;
+}
+
 /* Appends a text, or as much of it as there is room for. */
 static void add(struct slot *slot, struct sl_str text)
 {
-    unsigned begin = slot->text_count ? slot->ends[slot->text_count - 1] : 0;
+    size_t begin = used(slot);
     size_t room = SL_DENIAL_TEXTS - begin;
     size_t len = text.len < room ? text.len : room;
 
@@ -164,7 +169,8 @@ static void add_name(struct slot *slot, struct sl_str scope, struct sl_str id)
     add(slot, id);
 }
 
-/* The address, which most denials do not count by. */
+/* The address, which most denials do not count by. It is whole or not there: a
+ * part of it may be the address of another caller. */
 static void add_address(struct slot *slot, const struct sl_decision *d)
 {
     struct sl_str scope = d->policy->identity.scope_names[SL_SCOPE_IP];
@@ -174,7 +180,8 @@ static void add_address(struct slot *slot, const struct sl_decision *d)
     if (has_scope(slot, scope))
         return;
     ip = sl_identify_ip(d->policy, d->ip, text);
-    if (ip.at == text) /* it is one */
+    if (ip.at == text && /* it is one */
+        scope.len + ip.len <= SL_DENIAL_TEXTS - used(slot))
         add_name(slot, scope, ip);
 }
 

@@ -132,6 +132,17 @@ auth zoe /admin
 why ip=127.0.0.1 at=2026-11-15T14:03
 check 'forward-auth has the address of the client' has "$out" \
     'ip 127.0.0.1 was denied at admin with 403'
+ask_for '' /account ',"ip":"2001:db8:7::1"'
+for ip in 2001:db8:7::1 2001:db8:7::2 2001:DB8:7:0::1 2001:db8:7::/64; do
+    why ip="$ip" at=2026-11-15T14:03
+    check "IPv6 by its network: $ip" has "$out" "ip $ip was denied at account with 401"
+done
+why ip=2001:db8:8::1 at=2026-11-15T14:03
+check 'not by another network' is 1
+why ip=::ffff:203.0.113.8 at=2026-11-15T14:03
+check 'IPv4 written as IPv6' [ "$(grep -c 'was denied' <<<"$out")" = 3 ]
+why ip=nowhere at=2026-11-15T14:03
+check 'what is not an address is not found' is 1
 
 # ---- by caller and time ----
 
@@ -203,7 +214,7 @@ counts() {
 check 'they are in the database' until_ written
 seen=0 cursor=
 while page "$cursor" && ((count > 0)); do seen=$((seen + count)); done
-check 'pages have each record once' [ "$seen" = 16 ]
+check 'pages have each record once' [ "$seen" = 17 ]
 for bad in 'limit=0' 'limit=1001' 'before=7' 'scope=user' 'from=x' 'passed=1' 'x=1' \
     'request_id=' 'request_id' 'scope=&id=' 'scope=user&id='; do
     tell "/v1/denials?$bad"
@@ -217,7 +228,7 @@ check 'with what to write' has "$out" \
 
 # no_names: neither the database nor the log has one.
 no_names() {
-    [[ $(counts '\<ann\>|203\.0\.113\.[78]') = 0 ]] && ! grep -qE '"ann"' "$log"
+    [[ $(counts '\<ann\>|203\.0\.113\.[78]|2001:db8') = 0 ]] && ! grep -qE '"ann"' "$log"
 }
 check 'no name is in the database' no_names
 clock 2026-11-15T14:05:00Z
@@ -251,6 +262,8 @@ why "$http_id"
 check 'after a restart, by request id' has "$out" "Request $http_id"
 why user=ann at=2026-11-15T14:03 within=5m
 check 'and by name' [ "$(grep -c 'was denied' <<<"$out")" = 7 ]
+why ip=2001:db8:7::2 at=2026-11-15T14:03 within=5m
+check 'and by an address of the network' has "$out" 'was denied at account with 401'
 
 # ---- ids, and nothing ----
 

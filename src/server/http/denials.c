@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "engine/engine_int.h"
 #include "server/http/admin.h"
 #include "server/http/http_int.h"
 
@@ -82,6 +83,25 @@ static bool check_empty(struct sl_http_call *call)
     return true;
 }
 
+/* Records have an address as limits know it. What is not an address stays as it
+ * is. */
+static bool use_address(struct sl_http_call *call,
+                        struct sl_denial_query *query)
+{
+    const struct sl_policy *policy = sl_check_hold(&call->check)->policy;
+    struct sl_str rest = query->id, ip;
+    char text[SL_IP_TEXT + 5];
+
+    if (!sl_str_eq(query->scope, policy->identity.scope_names[SL_SCOPE_IP]))
+        return true;
+    /* IPv6 is shown with the prefix of its network. */
+    ip = sl_identify_ip(policy, sl_admin_cut(&rest, '/'), text);
+    if (ip.at != text)
+        return true;
+    query->id = (struct sl_str){sl_arena_copy(&call->arena, ip), ip.len};
+    return query->id.at || sl_http_no_memory(call);
+}
+
 static bool read_query(struct sl_http_call *call, sl_ns now,
                        struct sl_denial_query *query)
 {
@@ -117,7 +137,7 @@ static bool read_query(struct sl_http_call *call, sl_ns now,
                               "?scope=user&id=ann");
     query->most = (unsigned)most;
     query->passed = flag;
-    return true;
+    return use_address(call, query);
 }
 
 /* ---- the answer ---- */

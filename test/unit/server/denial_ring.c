@@ -338,6 +338,56 @@ static void check_long(void)
     end();
 }
 
+/* The address of the only record of `id`, or NULL. The caller frees it. */
+static char *address_of(const char *id)
+{
+    json_t *list =
+        find((struct sl_denial_query){.request_id = sl_str_c(id)}, NULL, true);
+    const char *ip = json_string_value(json_object_get(
+        json_object_get(json_array_get(list, 0), "caller"), "ip"));
+    char *ret = ip ? strdup(ip) : NULL;
+
+    CHECK_EQ(json_array_size(list), 1);
+    json_decref(list);
+    return ret;
+}
+
+static void check_long_address(void)
+{
+    unsigned whole = 0, none = 0, others = 0;
+    char user[SL_DENIAL_TEXTS], id[16];
+
+    begin();
+    CASE("(1) an address is whole, or not there");
+    memset(user, 'u', sizeof(user));
+    for (unsigned len = 200; len <= 420; len++) {
+        struct sl_request request = {
+            .path = SL_STR("/pair"),
+            .user = {user, len},
+            .org = {user, 400},
+            .ip = SL_STR("203.0.113.177")
+        };
+        char *ip;
+
+        snprintf(id, sizeof(id), "r%u", len);
+        request.request_id = sl_str_c(id);
+        rig_ask(&rig, request); /* passes */
+        ask(request, 1);
+        ip = address_of(id);
+        if (!ip)
+            none++;
+        else if (strcmp(ip, "203.0.113.177") == 0)
+            whole++;
+        else
+            others++;
+        free(ip);
+    }
+    CHECK(whole > 0);
+    CHECK(none > 0);
+    CHECK_EQ(others, 0);
+    end();
+}
+
 static void check_memory(void)
 {
     struct fail f = {.nth = 1};
@@ -403,6 +453,7 @@ int main(void)
     check_bounds();
     check_pages();
     check_long();
+    check_long_address();
     check_memory();
     check_threads();
     return CHECK_DONE();
