@@ -547,20 +547,21 @@ const struct sl_subject *sl_auth_info_of(const struct sl_auth_info *known,
                                    : NULL;
 }
 
-static const struct sl_block *block_of(const struct sl_subject *subject,
-                                       sl_ns now)
+static bool is_blocked(const struct sl_subject *subject, sl_ns now)
 {
-    return subject && sl_block_is_on(&subject->block, now) ? &subject->block
-                                                           : NULL;
+    return subject && sl_block_is_on(&subject->block, now);
 }
 
-const struct sl_block *sl_auth_info_block(const struct sl_auth_info *known,
-                                          sl_ns now, const char **ret_of)
+const struct sl_subject *sl_auth_info_blocked(const struct sl_auth_info *known,
+                                              sl_ns now, const char **ret_of)
 {
-    const struct sl_block *user = block_of(known->user, now);
-    const struct sl_block *org = block_of(known->org, now);
-    bool longer = user && org && user->until != SL_NS_NONE &&
-                  (org->until == SL_NS_NONE || org->until > user->until);
+    const struct sl_subject *user =
+        is_blocked(known->user, now) ? known->user : NULL;
+    const struct sl_subject *org =
+        is_blocked(known->org, now) ? known->org : NULL;
+    bool longer = user && org && user->block.until != SL_NS_NONE &&
+                  (org->block.until == SL_NS_NONE ||
+                   org->block.until > user->block.until);
 
     *ret_of = user && !longer ? "user" : "org";
     return user && !longer ? user : org;

@@ -433,20 +433,23 @@ static void refuse_blocked(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
     const char *of;
-    const struct sl_block *block =
+    const struct sl_subject *blocked =
         is_any_key(c->request) ? NULL
-                               : sl_auth_info_block(c->known, d->now, &of);
+                               : sl_auth_info_blocked(c->known, d->now, &of);
+    const struct sl_block *block;
 
-    if (!block)
+    if (!blocked)
         return;
     sl_decision_refuse(d, SL_REASON_BLOCKED);
     if (d->reason != SL_REASON_BLOCKED)
         return;
+    block = &blocked->block;
     d->block = (struct sl_block){.is_set = true,
                                  .until = block->until,
                                  .by = sl_decision_note(d, block->by),
                                  .note = sl_decision_note(d, block->note)};
     d->block_of = of;
+    d->block_id = sl_arena_copy(&d->arena, blocked->id);
     if (block->until != SL_NS_NONE)
         d->retry_in = block->until - d->now;
 }

@@ -299,6 +299,7 @@ struct sl_decision {
     const struct sl_condition *exempt;   /* of the route; NULL: not exempt */
     struct sl_block block;               /* of REASON_BLOCKED */
     const char *block_of;                /* likewise: "user" or "org" */
+    char *block_id;                      /* its id; NULL: without memory */
     struct sl_skipped_route skipped[4];
     unsigned skipped_count;
 

@@ -71,10 +71,10 @@ const struct sl_subject_override *
 sl_auth_info_rate(const struct sl_auth_info *known, struct sl_str limit,
                   sl_ns now, const char **ret_of);
 
-/* The block of the user or the organisation that ends last, and whose it is; or
- * NULL. */
-const struct sl_block *sl_auth_info_block(const struct sl_auth_info *known,
-                                          sl_ns now, const char **ret_of);
+/* The user or the organisation that is blocked, and which of them it is; or
+ * NULL. If both are: whose block ends last. */
+const struct sl_subject *sl_auth_info_blocked(const struct sl_auth_info *known,
+                                              sl_ns now, const char **ret_of);
 
 /* The subject that a quota per `scope` is counted for; NULL: not known. */
 const struct sl_subject *sl_auth_info_of(const struct sl_auth_info *known,

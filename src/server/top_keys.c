@@ -287,20 +287,6 @@ static void count_shown(struct sl_top_keys *top, const struct sl_decision *d,
     sl_sketch_add(present, &what);
 }
 
-/* The subject that an operator has blocked. A check by limit has only its key.
- */
-static void find_blocked(const struct sl_decision *d,
-                         struct sl_limit_view *view)
-{
-    view->scope = sl_str_c(d->block_of);
-    for (unsigned i = 0; i < d->who_count; i++)
-        if (sl_str_eq(d->who[i].scope, view->scope) ||
-            sl_str_eq(d->who[i].scope, SL_STR("key"))) {
-            view->key = d->who[i].value;
-            view->id = (char *)(uintptr_t)view->key.at; /* NUL follows */
-        }
-}
-
 /* A request of a blocked caller asked no limit. It is counted at a limit of the
  * name (blocked), which no policy has, for the key that is blocked. */
 static void count_blocked(struct sl_top_keys *top, const struct sl_decision *d,
@@ -316,8 +302,10 @@ static void count_blocked(struct sl_top_keys *top, const struct sl_decision *d,
         view.scope = by->scope;
         view.id = by->id;
         view.key = by->key;
-    } else {
-        find_blocked(d, &view);
+    } else if (d->reason == SL_REASON_BLOCKED && d->block_id) {
+        view.scope = sl_str_c(d->block_of);
+        view.id = d->block_id;
+        view.key = sl_str_c(d->block_id);
     }
     if (view.id)
         count_shown(top, d, &view, last);

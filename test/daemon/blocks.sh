@@ -10,6 +10,7 @@ sluice: 1
 identity: { user: [header.x-user-id], trusted_proxies: [127.0.0.0/8] }
 limits:
   api: { kind: fixed-window, per: user, rate: 100/hour }
+  both: { kind: fixed-window, per: [org, user], rate: 100/hour }
   calls: { kind: fixed-window, per: org, rate: 100/hour, missing: skip }
 routes:
   - descriptor: [edge, user]
@@ -50,6 +51,11 @@ tell '/v1/top?limit=(blocked)'
 check 'in /v1/top' has "$out" '"limit":"(blocked)","scope":"user","key":"ann","cut":false,"denied":1'
 by_limit ann
 check 'by limit' has "$out" '"status":403,"code":"BLOCKED"'
+ask /v1/check -d '{"limit":"both","key":"acme:ann"}'
+check 'by a key of two names' has "$out" '"status":403,"code":"BLOCKED"'
+tell '/v1/top?limit=(blocked)'
+check 'all as one caller' has "$out" '"limit":"(blocked)","scope":"user","key":"ann","cut":false,"denied":3'
+check 'by its own name' lacks "$out" acme
 ask /v1/check -d '{"method":"GET","path":"/x","user":"bob"}'
 check 'another user passes' has "$out" '"allowed":true'
 auth ann
@@ -99,6 +105,11 @@ check 'an empty body is a block without an end' has "$out" '{"scope":"org","id":
 ask /v1/check -d '{"method":"GET","path":"/x","user":"bob","org":"acme"}'
 check 'of an organisation' has "$out" '"code":"BLOCKED"'
 check 'without a wait' has "$out" '"retry_after_ms":null'
+ask /v1/check -d '{"limit":"api","key":"ann","org":"acme"}'
+check 'of the organisation of a key' has "$out" '"code":"BLOCKED"'
+tell '/v1/top?limit=(blocked)'
+check 'which /v1/top names' has "$out" '"limit":"(blocked)","scope":"org","key":"acme","cut":false,"denied":2'
+check 'and not the key' lacks "$out" '"scope":"org","key":"ann"'
 cli block user eve until=1m
 clock 2026-11-15T12:01:00Z
 by_route eve

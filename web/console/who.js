@@ -156,6 +156,16 @@ function bySubject(known, scope) {
         .map((one) => ({ ...one, limits: [...one.limits] }));
 }
 
+// Refusals of blocked callers have this name instead of a limit's.
+const BLOCKED = "(blocked)";
+
+// A subject that only blocks refuse has all limits of its scope to choose from.
+function showSubject(scope, { id, limits }, after) {
+    const real = limits.filter((name) => name !== BLOCKED);
+
+    return real.length > 0 ? show(scope, id, real, after) : showAny(scope, id, after);
+}
+
 const subjectTable = (scope, subjects, after) => table(
     ["Name", "#Denied", "#Share", "Limits", ""],
     subjects.map((one) => [
@@ -166,7 +176,7 @@ const subjectTable = (scope, subjects, after) => table(
         el("button", {
             "aria-label": `Details of ${scope} ${one.id}`,
             onclick: () => one.cut || one.hashed ? showNameless(scope, one)
-                : show(scope, one.id, one.limits, after) }, "Details")]),
+                : showSubject(scope, one, after) }, "Details")]),
     "None was refused.");
 
 function blockTable(blocks, after) {
