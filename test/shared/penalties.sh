@@ -37,13 +37,16 @@ asked() {
 at "$first" ann
 at "$http" ann
 check 'both pass' has "$out" '"allowed":true'
-before=$(asked)
+# The daemon asks something of its own now and then: the fewest are counted.
+fewest=99
 for i in 1 2 3 4; do
+    before=$(asked)
     at "$http" ann
+    questions=$(($(asked) - before))
     check "refusal $i" has "$out" '"code":"RATE_LIMITED"'
+    fewest=$((questions < fewest ? questions : fewest))
 done
-# The daemon asks something of its own now and then.
-check 'one question each' test "$(asked)" -lt $((before + 8))
+check 'one question each' test "$fewest" -eq 1
 at "$first" ann
 check 'the fifth refusal is one of the limit' has "$out" '"code":"RATE_LIMITED"'
 check 'with a key of its own' test \
