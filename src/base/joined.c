@@ -1,14 +1,17 @@
 /* joined.c -- several values in one text: see joined.h. */
 #include "base/joined.h"
 
-/* Is each escape valid? */
+/* Is each escape valid? %00 is not: values have no zero bytes. */
 static bool is_escaped(struct sl_str value)
 {
-    for (size_t i = 0; i < value.len; i++)
-        if (value.at[i] == '%' &&
-            (value.len - i < 3 || sl_hex_value(value.at[i + 1]) < 0 ||
-             sl_hex_value(value.at[i + 2]) < 0))
+    for (size_t i = 0; i < value.len; i++) {
+        if (value.at[i] != '%')
+            continue;
+        if (value.len - i < 3 || sl_hex_value(value.at[i + 1]) < 0 ||
+            sl_hex_value(value.at[i + 2]) < 0 ||
+            (value.at[i + 1] == '0' && value.at[i + 2] == '0'))
             return false;
+    }
     return true;
 }
 

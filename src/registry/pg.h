@@ -169,10 +169,11 @@ struct sl_pg_conn {
     struct pg_conn *conn; /* NULL: not connected */
     sl_ns timeout;        /* for one result; SL_PG_WAIT */
     unsigned unread;
-    bool synced;    /* a sync was sent and not read yet */
-    bool failed;    /* a statement that was sent has failed: see diag */
-    bool was_lost;  /* set by the calls below; the caller resets it */
-    bool is_locked; /* that statement has waited too long for a lock */
+    bool synced;     /* a sync was sent and not read yet */
+    bool failed;     /* a statement that was sent has failed: see diag */
+    bool was_lost;   /* set by the calls below; the caller resets it */
+    bool is_locked;  /* that statement has waited too long for a lock */
+    bool unanswered; /* the last attempt to connect had no answer in time */
     struct sl_diag diag;
     struct sl_pg_backend backend, lost; /* of this connection; of one before
                                          * that may still run */

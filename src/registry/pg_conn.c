@@ -371,21 +371,34 @@ static void ignore(void *ctx, const char *message)
     (void)message;
 }
 
+/* Returns whether the last server that was tried has not answered, by libpq's
+ * message, which has a line for each address. It may answer by now. */
+static bool is_unanswered(const char *message)
+{
+    const char *last = message;
+
+    for (const char *at = message; (at = strstr(at, " failed: ")); at++)
+        last = at;
+    return strstr(last, "timeout expired") ||
+           strstr(last, "server closed the connection unexpectedly");
+}
+
 static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     sl_ns timeout = l->timeout;
     int err;
 
-    l->failed = l->is_locked = false;
+    l->failed = l->is_locked = l->unanswered = false;
     l->unread = 0;
     l->synced = false;
     l->conn = begin(l);
     if (!l->conn)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     PQsetNoticeProcessor(l->conn, ignore, NULL);
-    if (PQstatus(l->conn) != CONNECTION_OK)
+    if (PQstatus(l->conn) != CONNECTION_OK) {
+        l->unanswered = is_unanswered(PQerrorMessage(l->conn));
         err = refuse_saying(l, diag, SLUICE_ESTORE, PQerrorMessage(l->conn));
-    else if (PQserverVersion(l->conn) < 130000)
+    } else if (PQserverVersion(l->conn) < 130000)
         err = refuse_saying(l, diag, SLUICE_ESTORE,
                             "PostgreSQL 13 or later is required");
     else if (PQsetnonblocking(l->conn, 1))
@@ -393,6 +406,7 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
     else {
         l->timeout = SL_PG_OPEN_WAIT;
         err = set_up(l, diag);
+        l->unanswered = err && !l->conn; /* lost */
         l->timeout = timeout;
     }
     if (err) {

@@ -1045,14 +1045,6 @@ static void close_store(struct sl_database *db)
     db->conn = NULL;
 }
 
-/* Returns whether the server has not answered, by the words of libpq. It may
- * answer by now. */
-static bool is_unanswered(const char *sentence)
-{
-    return strstr(sentence, "timeout expired") ||
-           strstr(sentence, "server closed the connection unexpectedly");
-}
-
 /* Returns whether no server answers, or one that starts or stops. A server that
  * answers has refused us: another try would not help. */
 static bool is_away(const char *url)
@@ -1085,8 +1077,8 @@ static int open_store(struct sl_database *db, const char *where,
     err = sl_pg_url(where, s->link.shown, diag);
     if (!err)
         err = sl_pg_conn_ensure(&s->link, diag);
-    db->is_away = err == SLUICE_ESTORE &&
-                  ((diag && is_unanswered(diag->sentence)) || is_away(s->url));
+    db->is_away =
+        err == SLUICE_ESTORE && (s->link.unanswered || is_away(s->url));
     if (err && !db->is_away)
         close_store(db);
     return db->is_away ? 0 : err;

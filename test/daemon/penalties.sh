@@ -140,6 +140,8 @@ check 'a failure after it counts anew, as a first block' has "$out" '"retry_afte
 
 report '{"limit":"pair","user":"kim","ip":"192.0.2.7","failed":2}'
 check 'a pair is blocked' has "$out" '"blocked":true'
+report '{"limit":"pair","user":"kim","key":"kim:192.0.2.9","failed":2}'
+check 'a key and a member are refused' has "$out" 'or none'
 pair() {
     ask /v1/check -d '{"limit":"pair","key":"'"$1"'"}'
 }
@@ -147,7 +149,8 @@ pair kim:192.0.2.7
 check 'and its key says so' has "$out" '"code":"BLOCKED"'
 pair kim:192.0.2.8
 check 'another pair passes' has "$out" '"allowed":true'
-for bad in kim kim: :192.0.2.7 kim:192.0.2.7:x kim%:192.0.2.7; do
+for bad in kim kim: :192.0.2.7 kim:192.0.2.7:x k%00:192.0.2.7 \
+    kim%:192.0.2.7; do
     pair "$bad"
     check "the key $bad is refused" answers 400
 done

@@ -224,7 +224,8 @@ check 'a database that does not answer in time is away' \
     said 'database unreachable, starting without it'
 check 'and the daemon serves' said '"event":"serving"'
 stop
-start -c quota.yaml --store memory: --journal none --usage "$url"
+start -c quota.yaml --store memory: --journal none \
+    --usage "$url&connect_timeout=60"
 check 'one that refuses ends the start' is 5
 
 finish

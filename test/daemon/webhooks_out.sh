@@ -311,6 +311,10 @@ check 'a larger plan accepts it' answers 202
 tell /v1/subjects/org/tiny -X PATCH -d '{"plan":"small"}'
 message tiny order.paid ',"idempotency_key":"cap"'
 check 'its repeat is accepted at the cap, too' answers 202
+tell /v1/blocks/org/tiny -d '{"note":"unpaid"}'
+message tiny
+check 'a blocked organisation is not told of its quota' answers 403
+tell /v1/blocks/org/tiny -X DELETE
 write_policy ', at_cap: hold'
 tell /v1/policy -X POST
 check 'at_cap: hold' answers 200

@@ -41,20 +41,28 @@ status=0
 build "$folder/other" || status=$?
 result 1 'sources without the flags of a package' "$status"
 
+user=
+((EUID != 0)) || user='user root;'
 cat >nginx.conf <<EOF
 load_module $folder/module.so;
+$user
 error_log stderr;
 pid $folder/pid;
 events {}
 http {
     access_log off;
+    client_body_temp_path $folder/body;
+    proxy_temp_path $folder/proxy;
+    fastcgi_temp_path $folder/fastcgi;
+    uwsgi_temp_path $folder/uwsgi;
+    scgi_temp_path $folder/scgi;
     sluice_policy $root/ops/sluice.yaml;
     sluice_state zone=test:1m;
-    server { listen 127.0.0.1:1; location / { sluice on; return 200; } }
+    server { listen unix:$folder/socket; location / { sluice on; return 200; } }
 }
 EOF
 status=0
-nginx -t -c "$folder/nginx.conf" >log 2>&1 || status=$?
+nginx -t -p "$folder" -c "$folder/nginx.conf" >log 2>&1 || status=$?
 result 2 'the installed nginx loads the module' "$status"
 
 status=0

@@ -175,11 +175,11 @@ while True:
     break'
 }
 
-# If a day of UTC ends within two minutes, wait until it has.
+# If a day of UTC ends within eight minutes, wait until it has.
 past_midnight() {
     local left=$((86400 - $(date +%s) % 86400))
 
-    ((left > 120)) || sleep "$left"
+    ((left > 480)) || sleep "$left"
 }
 
 # ---- daemons ----

@@ -696,6 +696,24 @@ static bool check_names(struct run *run, const struct sl_flow_act *act)
     return true;
 }
 
+/* In flows a single value is that of each `per` of the limit. */
+static const char *key_of(struct run *run, const char *limit, const char *key)
+{
+    const struct sl_policy *policy = run->policy->policy;
+    int index = sl_policy_rule(policy, sl_str_c(limit));
+    unsigned count = index < 0 ? 1 : policy->rules[index].per_count;
+    size_t len = strlen(key) + 1;
+    char *text = count < 2 || strpbrk(key, ":%")
+                     ? NULL
+                     : sl_arena_take(run->arena, count * len);
+
+    for (unsigned i = 0; text && i < count; i++) {
+        memcpy(text + i * len, key, len);
+        text[(i + 1) * len - 1] = i + 1 < count ? ':' : '\0';
+    }
+    return text ? text : key;
+}
+
 void sl_flow_request_fill(const struct sl_flow_act *act,
                           struct sluice_request *ret)
 {
@@ -807,6 +825,8 @@ static bool do_request(struct run *run, const struct sl_flow_act *written)
     struct counts counts = {0};
 
     act->in = &in;
+    if (act->kind == SL_FLOW_ACT_TAKE)
+        act->names[1] = key_of(run, act->names[0], act->names[1]);
     if (!add_token(run, &in) || !check_names(run, act) ||
         !repeat(run, act, &counts) || !keep_hold(run, &in))
         return false;
@@ -849,6 +869,7 @@ static bool do_usage(struct run *run, const struct sl_flow_act *act)
         return no_limit(run, act->names[2]);
     if (fill_usage(act, &request, &why))
         return stop(run, SL_END_FAILED, "%s", why.sentence);
+    request.key = key_of(run, request.limit, request.key);
     run->has_asked = true;
     for (uint64_t i = 0; i < act->in->times; i++) {
         if (i > 0 && !advance(run, act->in->every))
@@ -865,11 +886,12 @@ static bool do_usage(struct run *run, const struct sl_flow_act *act)
 /* failed LIMIT KEY: attempts of the caller that have failed. */
 static bool do_failed(struct run *run, const struct sl_flow_act *act)
 {
-    struct sluice_request request = {.limit = act->names[0],
-                                     .key = act->names[1],
-                                     .has_cost = 1,
-                                     .cost = 1,
-                                     .failed = 1};
+    struct sluice_request request = {
+        .limit = act->names[0],
+        .key = key_of(run, act->names[0], act->names[1]),
+        .has_cost = 1,
+        .cost = 1,
+        .failed = 1};
     struct counts counts = {0};
 
     if (!has_limit(run, act->names[0]))

@@ -589,6 +589,11 @@ static bool find_keys(struct sl_json_body *r, struct sl_usage_report_item *use)
 
         missing += use->keys[i].len == 0 && (by_key || member[0] == 'k');
     }
+    if (by_key && use->other.len > 0 && missing < rule->per_count)
+        return sl_json_body_refuse(
+            r, "BAD_REQUEST",
+            "give all values of limit \"%.*s\" in \"key\", or none",
+            SL_STR_ARG(rule->name));
     if (!split_key(r, use, missing, values))
         return false;
     for (unsigned i = 0; i < rule->per_count; i++) {

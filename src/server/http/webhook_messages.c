@@ -151,22 +151,29 @@ static void refuse_quota(struct put *p, const struct sl_rendered *rendered,
         sl_http_field(call, SL_STR("Retry-After"), (struct sl_str){copy, len});
 }
 
-/* Beyond the quota: refuse, or hold until it has room. */
+/* Beyond the quota: refuse, or hold until it has room. A refusal for another
+ * reason (the store is away, the organisation is blocked) is shown as it is. */
 static void on_denied(struct put *p)
 {
     const struct sl_decision *d = &p->call->check.decision;
     enum sl_at_cap at_cap = p->call->check.active->policy->webhooks.at_cap;
     sl_ns retry_in = sl_decision_retry_in(d);
+    bool by_quota =
+        d->reason == SL_REASON_NONE || d->reason == SL_REASON_CAPABILITY;
     struct sl_rendered rendered;
 
-    if (at_cap == SL_AT_CAP_HOLD && retry_in > 0) {
+    if (at_cap == SL_AT_CAP_HOLD && retry_in > 0 && by_quota) {
         p->held = true;
         p->w.hold = sl_http_now(p->call) + retry_in;
         queue(p, SL_WEBHOOK_PUT_MESSAGE, on_put);
         return;
     }
-    if (sl_http_decided(p->call, &rendered))
+    if (!sl_http_decided(p->call, &rendered))
+        ; /* answered */
+    else if (by_quota)
         refuse_quota(p, &rendered, retry_in);
+    else
+        sl_http_show(p->call, rendered.status, &rendered);
     finish(p);
 }
 

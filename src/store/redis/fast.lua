@@ -24,6 +24,7 @@ if ARGV[1] == "take" and #ARGV == 2 + 12 * #KEYS then
         local time = redis.pcall("TIME")
         local seconds, micros = time[1], time[2]
         if seconds then
+            micros = micros .. "" -- some servers answer with integers
             now = seconds * 1000000 + micros
             now_text = #micros == 6 and seconds .. micros
                 or format("%s%06d", seconds, micros)
