@@ -691,8 +691,10 @@ static int get_message(struct sl_database *db, struct sl_job *job)
     sl_json_member_str(&w, "org", org);
     sl_json_member_str(&w, "type", type);
     sl_json_member_time(&w, "at", at);
-    sl_json_key(&w, SL_STR("payload"));
-    sl_json_raw(&w, payload);
+    if (!job->webhook->without_payload) {
+        sl_json_key(&w, SL_STR("payload"));
+        sl_json_raw(&w, payload);
+    }
     sl_json_key(&w, SL_STR("deliveries"));
     sl_json_open(&w, '[');
     err = write_deliveries(db, job, &w);

@@ -173,6 +173,7 @@ struct sl_webhook_job {
                                      * match */
     sl_ns hold;                     /* PUT_MESSAGE: not before; 0: at once */
     struct sl_str operator_org;     /* notes; "": none */
+    bool without_payload;           /* GET_MESSAGE */
 
     /* LIST_MESSAGES, LIST_ATTEMPTS, REPLAY_RANGE */
     struct sl_str endpoint_id, message_id;

@@ -204,8 +204,19 @@ ask '/v1/webhooks/attempts?org=beta&result=failed&limit=2'
 check 'which has filters and pages' test "$(grep -o '"number":' <<<"$out" | wc -l)" = 2
 ask '/v1/webhooks/attempts?org=beta&result=delivered'
 check 'of successes, too' has "$out" '"attempts":[]'
-ask "/v1/webhooks/messages/$retried/replay" -X POST
+tell '/v1/webhooks/attempts?org=beta&result=failed&limit=2'
+check 'the admin listener has the log' test "$(grep -o '"number":' <<<"$out" | wc -l)" = 2
+tell '/v1/webhooks/messages?org=beta&limit=1001'
+check 'and bounds its pages' answers 400
+tell "/v1/webhooks/messages/$retried"
+check 'it shows the deliveries of a message' has "$out" '"state":"dead","attempts":6'
+check 'without the payload' eval '! has "$out" payload'
+tell '/v1/webhooks/messages' -d '{"org":"beta","type":"a","payload":1}'
+check 'and accepts no messages' answers 405
+tell "/v1/webhooks/messages/$retried/replay" -X POST
 check 'a dead message can be replayed' answers 202
+tell '/v1/audit?limit=1'
+check 'which is in the audit' has "$out" "$retried"
 set_clock $((now + 2))
 check 'and is sent again' until_ has_hits /status/500 7
 

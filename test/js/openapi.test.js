@@ -83,7 +83,7 @@ const MORE = [
 // ends in a slash is a prefix.
 function routes() {
     const folder = `${root}src/server/http/`;
-    const row = /(?:\{|PROGRAM\()\s*(NULL|"[A-Z]+"),\s*"(\/[^"]*)",[^{}]*?(?:SL_ACCESS_|\))/g;
+    const row = /(?:\{|PROGRAM\(|WEBHOOK\()\s*(NULL|"[A-Z]+"),\s*"(\/[^"]*)",[^{}]*?(?:SL_ACCESS_|\))/g;
 
     return readdirSync(folder).filter((name) => name.endsWith(".c"))
         .flatMap((name) =>

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { createServer } from "node:http";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
     from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,7 +35,8 @@ default: []
 
 const HOSTILE = ["<script>document.title='broken'</script>", `"'><img src=x onerror=alert(1)>`,
                  "🦊".repeat(64), "שלום עולם‮ gnirts"];
-const SECTIONS = ["overview", "who", "limits", "costs", "switches", "policy"];
+const SECTIONS = ["overview", "who", "limits", "costs", "webhooks", "switches",
+                  "policy"];
 
 const post = (url, value, headers = {}) =>
     fetch(url, { method: "POST", headers, body: JSON.stringify(value) });
@@ -70,11 +72,11 @@ async function traffic(sluiced, headers = {}) {
                { now: new Date(start + 1_220_000).toISOString() }, headers);
 }
 
-async function setUp(t, words = []) {
+async function setUp(t, words = [], policy = POLICY) {
     const folder = mkdtempSync(`${tmpdir()}/sluice-console-`);
 
     t.after(() => rmSync(folder, { recursive: true, force: true }));
-    return daemon(t, { policy: POLICY,
+    return daemon(t, { policy,
                        words: ["--usage", `sqlite:${folder}/usage.db`, ...words] });
 }
 
@@ -321,6 +323,119 @@ test("daemons that share a database are summed, or shown alone", async (t) => {
     both.pop().child.kill("SIGKILL");
     await clock(12);
     await until(async () => (await known()).length === 1, "the other one is gone");
+    calm(page);
+});
+
+// A destination of webhooks that answers /500 with 500.
+async function destination(t) {
+    const server = createServer((request, response) => {
+        request.resume();
+        request.on("end", () => {
+            server.count++;
+            response.statusCode = Number(request.url.slice(1, 4));
+            response.end();
+        });
+    });
+
+    server.count = 0;
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    t.after(() => server.close());
+    t.after(() => server.closeAllConnections());
+    return server;
+}
+
+test("webhooks: messages, deliveries, attempts and a replay", async (t) => {
+    const sluiced = await setUp(t, [], `${POLICY}
+webhooks: { destination: unlimited, allow: [127.0.0.0/8], insecure: true }`);
+    const server = await destination(t);
+    const url = `http://127.0.0.1:${server.address().port}`;
+    const api = async (path, value) => {
+        const response = await post(`${sluiced.url}/v1/webhooks/${path}`, value);
+
+        assert.ok(response.ok, `${response.status}`);
+        return response.json();
+    };
+    const list = async (query) => (await (await fetch(
+        `${sluiced.admin}/v1/webhooks/messages?${query}`)).json()).messages;
+
+    await api("endpoints", { org: "acme", url: `${url}/200` });
+    await api("endpoints", { org: HOSTILE[1].replaceAll('"', ""), url: `${url}/500` });
+    // The list is in the order of time, which only the test moves.
+    const start = Date.now();
+    const clock = (i) => post(`${sluiced.admin}/v1/clock`,
+                              { now: new Date(start + i * 1000).toISOString() });
+
+    for (let i = 0; i < 55; i++) {
+        await clock(i);
+        await api("messages", { org: "acme", type: `order.${i}`, payload: { secret: "s3cr3t" } });
+    }
+    await clock(55);
+
+    const failing = await api("messages", { org: HOSTILE[1].replaceAll('"', ""),
+                                            type: "a.b", payload: 1 });
+
+    await until(async () => (await list("limit=1000")).filter((one) => one.delivered === 1)
+        .length === 55, "they are delivered");
+    await until(async () => server.count === 56, "one has failed");
+    await until(async () => (await (await fetch(
+        `${sluiced.admin}/v1/webhooks/attempts?result=failed`)).json()).attempts.length === 1,
+                "it is in the log");
+
+    const context = await browser(t);
+    const page = await pageOf(context, { origin: sluiced.admin });
+    const row = (text) => page.locator("tr", { hasText: text });
+
+    await t.test("the newest, and older ones", async () => {
+        await open(page, sluiced, "webhooks");
+        await row("a.b").getByText("waiting").waitFor();
+        await row("order.54").getByText("delivered").waitFor();
+        assert.equal(await page.locator(".card").first().locator("tbody tr").count(), 50);
+        await page.getByRole("button", { name: "Older" }).click();
+        await row("order.0").waitFor();
+        assert.equal(await page.locator(".card").first().locator("tbody tr").count(), 6);
+        await page.getByRole("button", { name: "Newer" }).click();
+        await row("order.54").waitFor();
+        await page.getByLabel("Type", { exact: true }).fill("order.1*");
+        await page.getByRole("button", { name: "Filter" }).click();
+        await page.waitForFunction(() =>
+            document.querySelector(".card").querySelectorAll("tbody tr").length === 11);
+        await page.getByLabel("Type", { exact: true }).fill("");
+        await page.getByRole("button", { name: "Filter" }).click();
+        await row("a.b").waitFor();
+        await accessible(page);
+    });
+
+    await t.test("each delivery, its attempts and the next try; again", async () => {
+        const { attempts } = await (await fetch(
+            `${sluiced.admin}/v1/webhooks/attempts?result=failed`)).json();
+        const details = page.getByLabel(`Details of ${failing.id}`, { exact: true }).first();
+
+        assert.equal(attempts[0].status, 500);
+        await details.click();
+        const box = page.locator("dialog");
+
+        await box.getByText(`${url}/500`).waitFor();
+        assert.match(await box.locator("tbody").first().innerText(), /waiting\s+1\s+500/);
+        assert.equal(await box.locator("tbody time").count(), 2);
+        await accessible(page);
+        await shot(page, "webhook-1440-light");
+        await box.getByRole("button", { name: "Send again" }).click();
+        await until(async () => server.count === 57, "it is sent again");
+        await open(page, sluiced, "switches");
+        await row("replay").getByText(failing.id).waitFor();
+    });
+
+    await t.test("no payload and no secret is shown to the console", async () => {
+        for (const path of ["messages", `messages/${failing.id}`, "attempts"]) {
+            const text = await (await fetch(`${sluiced.admin}/v1/webhooks/${path}`)).text();
+
+            assert.doesNotMatch(text, /s3cr3t|whsec|payload/);
+        }
+        assert.equal((await fetch(
+            `${sluiced.admin}/v1/webhooks/messages?limit=1001`)).status, 400);
+        assert.equal((await fetch(`${sluiced.admin}/v1/webhooks/messages/msg_none`)).status, 404);
+    });
     calm(page);
 });
 

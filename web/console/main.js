@@ -7,9 +7,10 @@ import * as limits from "./limits.js";
 import * as overview from "./overview.js";
 import * as policy from "./policy.js";
 import * as switches from "./switches.js";
+import * as webhooks from "./webhooks.js";
 import * as who from "./who.js";
 
-const sections = { overview, who, limits, costs, switches, policy };
+const sections = { overview, who, limits, costs, webhooks, switches, policy };
 const main = document.getElementById("main");
 const away = document.getElementById("away");
 let current = { stop() {} };

@@ -934,6 +934,12 @@ static void daemons(struct sl_http_call *call)
 
 /* ---- the table ---- */
 
+/* A row that is too wide for columns. */
+#define WEBHOOK(method, path, handle)                                          \
+    {                                                                          \
+        method, path, handle, SL_ACCESS_ADMIN, true                            \
+    }
+
 const struct sl_http_path sl_admin_paths[] = {
     {"GET",    "/livez",           livez,              SL_ACCESS_PUBLIC, 0   },
     {"GET",    "/readyz",          readyz,             SL_ACCESS_PUBLIC, 0   },
@@ -982,6 +988,10 @@ const struct sl_http_path sl_admin_paths[] = {
     {"GET",    "/v1/denials",      sl_denial_list,     SL_ACCESS_ADMIN,  0   },
     {"GET",    "/v1/leases",       sl_lease_list,      SL_ACCESS_ADMIN,  0   },
     {"DELETE", "/v1/leases/",      sl_lease_release,   SL_ACCESS_ADMIN,  0   },
+    WEBHOOK("GET", "/v1/webhooks/messages", sl_webhook_message_list),
+    WEBHOOK("GET", "/v1/webhooks/messages/", sl_webhook_message_get),
+    WEBHOOK("POST", "/v1/webhooks/messages/", sl_webhook_message_replay),
+    WEBHOOK("GET", "/v1/webhooks/attempts", sl_webhook_attempts),
 };
 
 const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);

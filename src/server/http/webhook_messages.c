@@ -8,6 +8,9 @@
  *   GET   /v1/webhooks/attempts?org=&endpoint=&message=&result=&from=&to=: the
  *         delivery log, the newest first
  *
+ * The admin listener has the last four, too: for the console. There a message
+ * is shown without its payload, and a replay is a change of the audit.
+ *
  * A message counts once against the quota of its organisation, when it is
  * accepted:
  *
@@ -410,6 +413,7 @@ void sl_webhook_message_get(struct sl_http_call *call)
     if (!w)
         return;
     w->job.id = call->rest;
+    w->job.without_payload = call->arg; /* the admin listener */
     sl_http_job_send(w->op);
 }
 
@@ -432,6 +436,7 @@ static void answer_replay(struct sl_http_job *op)
 void sl_webhook_message_replay(struct sl_http_call *call)
 {
     struct sl_str rest = call->rest, id = sl_admin_cut(&rest, '/');
+    const struct sl_audit_note *note;
     struct sl_http_webhook *w;
 
     if (!sl_str_eq(rest, SL_STR("replay"))) {
@@ -446,6 +451,14 @@ void sl_webhook_message_replay(struct sl_http_call *call)
         return;
     snprintf(w->id, sizeof(w->id), "%.*s", SL_STR_ARG(id));
     w->job.id = sl_str_c(w->id);
+    if (call->arg) { /* the admin listener */
+        note = sl_http_audit(call, "replay", SL_STR("webhook"), w->job.id);
+        if (!note) {
+            sl_http_no_memory(call);
+            return;
+        }
+        w->op->job.audit = note;
+    }
     sl_http_job_send(w->op);
 }
 
