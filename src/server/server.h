@@ -115,7 +115,15 @@ LIST_HEAD(sl_server_ops, sl_server_op);
 
 #define SL_SESSIONS_ENDED 64
 
-/* Sessions of browsers: session.c. */
+/* A session of a browser: session.c. */
+struct sl_session {
+    uint64_t number; /* of its sign-in, from 1 */
+    sl_ns begin;     /* the sign-in */
+    sl_ns until;     /* end of its last cookie */
+    bool read_only;  /* it began with the read-only token */
+};
+
+/* All sessions that began with one token. */
 struct sl_sessions {
     uint64_t begun;                    /* number of the last sign-in */
     uint64_t ended_to;                 /* all up to this number have ended */
@@ -138,7 +146,7 @@ struct sl_server_worker {
     unsigned spare_count;
     unsigned wrong_count; /* admin: wrong tokens since then, session.c */
     sl_ns wrong_since;
-    struct sl_sessions sessions; /* admin */
+    struct sl_sessions sessions[2]; /* admin; by sl_session.read_only */
     char date[32]; /* HTTP only: text of the Date field, and its second */
     sl_ns date_at;
 };

@@ -20,7 +20,7 @@ struct listener {
     sl_ns spoken;  /* when something was last sent; monotonic */
     sl_ns since;   /* when it connected; monotonic */
     const struct sl_server_worker *worker;
-    uint64_t session; /* its number at this worker; 0: none */
+    struct sl_session session; /* at this worker; number 0: none */
 };
 
 struct sl_event_stream {
@@ -91,19 +91,7 @@ void sl_event_stream_pump(struct sl_event_stream *feed)
         send_events(l);
 }
 
-static void on_beat(void *ctx)
-{
-    struct sl_event_stream *feed = ctx;
-
-    sl_event_stream_pump(feed);
-    if (feed->count == 0 && sl_loop_mono(feed->loop) - feed->left >= LINGER) {
-        sl_events_want(feed->events, false);
-        return;
-    }
-    sl_timer_start(feed->beat, BEAT);
-}
-
-/* ---- joining and leaving ---- */
+/* ---- leaving ---- */
 
 static void on_close(struct sl_http_stream *stream)
 {
@@ -115,6 +103,49 @@ static void on_close(struct sl_http_stream *stream)
         feed->left = sl_loop_mono(feed->loop);
     sl_alloc_free(feed->alloc, l, sizeof(*l));
 }
+
+void sl_event_stream_renew(struct sl_event_stream *feed,
+                           const struct sl_server_worker *worker,
+                           const struct sl_session *session)
+{
+    struct listener *l;
+
+    TAILQ_FOREACH(l, &feed->listeners, link)
+    if (l->worker == worker && l->session.number == session->number &&
+        l->session.read_only == session->read_only)
+        l->session.until = session->until;
+}
+
+void sl_event_stream_end_sessions(struct sl_event_stream *feed)
+{
+    struct listener *next, *l = TAILQ_FIRST(&feed->listeners);
+
+    for (; l; l = next) {
+        next = TAILQ_NEXT(l, link);
+        if (l->session.number == 0 ||
+            !sl_session_is_over(l->worker, &l->session))
+            continue;
+        sl_http_stream_end(&l->stream);
+        on_close(&l->stream);
+    }
+}
+
+/* ---- the timer ---- */
+
+static void on_beat(void *ctx)
+{
+    struct sl_event_stream *feed = ctx;
+
+    sl_event_stream_end_sessions(feed);
+    sl_event_stream_pump(feed);
+    if (feed->count == 0 && sl_loop_mono(feed->loop) - feed->left >= LINGER) {
+        sl_events_want(feed->events, false);
+        return;
+    }
+    sl_timer_start(feed->beat, BEAT);
+}
+
+/* ---- joining ---- */
 
 /* Free a place. A client that does not read is not noticed until the socket
  * buffers are full, which can take hours. So the oldest client is disconnected.
@@ -151,7 +182,7 @@ int sl_event_stream_join(struct sl_event_stream *feed,
         .spoken = sl_loop_mono(feed->loop),
         .since = sl_loop_mono(feed->loop),
         .worker = call->worker,
-        .session = sl_http_session_number(call),
+        .session = sl_http_session_of(call),
     };
     TAILQ_INSERT_TAIL(&feed->listeners, l, link);
     feed->count++;
@@ -159,21 +190,6 @@ int sl_event_stream_join(struct sl_event_stream *feed,
     sl_timer_start(feed->beat, BEAT);
     call->stream = &l->stream;
     return 0;
-}
-
-void sl_event_stream_sign_out(struct sl_event_stream *feed,
-                              const struct sl_server_worker *worker,
-                              uint64_t session)
-{
-    struct listener *next, *l = TAILQ_FIRST(&feed->listeners);
-
-    for (; l; l = next) {
-        next = TAILQ_NEXT(l, link);
-        if (l->worker != worker || l->session != session)
-            continue;
-        sl_http_stream_end(&l->stream);
-        on_close(&l->stream);
-    }
 }
 
 unsigned sl_event_stream_count(const struct sl_event_stream *feed)

@@ -218,10 +218,13 @@ void sl_event_stream_close(struct sl_event_stream *feed);
 SL_MUST_USE int sl_event_stream_join(struct sl_event_stream *feed,
                                      struct sl_http_call *call, uint64_t from);
 
-/* Disconnect the clients of a session of this worker. */
-void sl_event_stream_sign_out(struct sl_event_stream *feed,
-                              const struct sl_server_worker *worker,
-                              uint64_t session);
+/* A cookie of a session of this worker was renewed: it ends later. */
+void sl_event_stream_renew(struct sl_event_stream *feed,
+                           const struct sl_server_worker *worker,
+                           const struct sl_session *session);
+
+/* Disconnect the clients whose session is over, as the timer does. */
+void sl_event_stream_end_sessions(struct sl_event_stream *feed);
 
 /* Returns the number of clients; for tests. */
 unsigned sl_event_stream_count(const struct sl_event_stream *feed);

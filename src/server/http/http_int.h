@@ -54,8 +54,12 @@ enum sl_http_session {
 
 enum sl_http_session sl_http_session(const struct sl_http_call *call);
 
-/* Returns the number of the request's session at its worker, or 0. */
-uint64_t sl_http_session_number(const struct sl_http_call *call);
+/* Returns the session of the request at its worker; number 0: none. */
+struct sl_session sl_http_session_of(const struct sl_http_call *call);
+
+/* Has it been signed out of, or has its last cookie expired? */
+bool sl_session_is_over(const struct sl_server_worker *worker,
+                        const struct sl_session *session);
 
 sl_http_f sl_session_get, sl_session_post, sl_session_delete;
 

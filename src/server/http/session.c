@@ -9,10 +9,11 @@
  * access and the token. So a restart or another token ends all sessions, and no
  * other daemon accepts the cookie.
  *
- * NUMBER counts the sign-ins and is kept when a cookie is renewed. DELETE
- * writes it down, and no cookie with it is valid from then on. The list is
- * short. When it is full, the oldest session in it is forgotten, and all
- * sessions that are as old have ended, too.
+ * NUMBER counts the sign-ins with a token and is kept when a cookie is renewed.
+ * DELETE writes it down, and no cookie with it is valid from then on. The list
+ * is short. When it is full, the oldest session in it is forgotten, and all
+ * sessions of this token that are as old have ended, too. Each token has its
+ * own numbers and its own list: the read-only token ends no other sessions.
  *
  * Browsers send cookies to all ports of a host. So NAME has the port of the
  * Host header, "sluice_session_9090", and daemons on one host keep their own.
@@ -111,12 +112,6 @@ static struct sl_str find_cookie(const struct sl_http_call *call)
     return (struct sl_str){"", 0};
 }
 
-struct session {
-    bool read_only;
-    sl_ns begin;     /* the sign-in */
-    uint64_t number; /* from 1 */
-};
-
 static bool has_ended(const struct sl_sessions *sessions, uint64_t number)
 {
     for (unsigned i = 0; i < SL_SESSIONS_ENDED; i++)
@@ -147,9 +142,16 @@ static bool read_second(struct sl_str text, sl_ns *ret)
     return true;
 }
 
-/* Is it a session of this process that has not ended? */
+bool sl_session_is_over(const struct sl_server_worker *worker,
+                        const struct sl_session *session)
+{
+    return session->until <= sl_server_now(worker) ||
+           has_ended(&worker->sessions[session->read_only], session->number);
+}
+
+/* Is it a session of this process that is not over? */
 static bool check_session(const struct sl_http_call *call, struct sl_str text,
-                          struct session *ret)
+                          struct sl_session *ret)
 {
     struct sl_str rest = text;
     struct sl_str end = sl_admin_cut(&rest, '.');
@@ -159,25 +161,23 @@ static bool check_session(const struct sl_http_call *call, struct sl_str text,
     struct sl_str signed_part = {text.at, end.len + 1 + begin.len + 1 +
                                               number.len + 1 + access.len};
     char mac[MAC + 1];
-    sl_ns until;
 
     ret->read_only = sl_str_eq(access, SL_STR("r"));
-    return rest.len == MAC && read_second(end, &until) &&
-           read_second(begin, &ret->begin) && until > sl_http_now(call) &&
+    return rest.len == MAC && read_second(end, &ret->until) &&
+           read_second(begin, &ret->begin) &&
            sl_parse_number(number, &ret->number, NULL) == 0 &&
            make_mac(call, "session", signed_part, ret->read_only, mac) &&
-           equal(rest, sl_str_c(mac)) &&
-           !has_ended(&call->worker->sessions, ret->number);
+           equal(rest, sl_str_c(mac)) && !sl_session_is_over(call->worker, ret);
 }
 
-uint64_t sl_http_session_number(const struct sl_http_call *call)
+struct sl_session sl_http_session_of(const struct sl_http_call *call)
 {
     struct sl_str cookie = find_cookie(call);
-    struct session session;
+    struct sl_session session;
 
     return cookie.len > 0 && check_session(call, cookie, &session)
-               ? session.number
-               : 0;
+               ? session
+               : (struct sl_session){.number = 0};
 }
 
 static bool is_reading(const struct sl_http_call *call)
@@ -199,7 +199,7 @@ static bool has_csrf(const struct sl_http_call *call, struct sl_str session,
 enum sl_http_session sl_http_session(const struct sl_http_call *call)
 {
     struct sl_str cookie = find_cookie(call);
-    struct session session;
+    struct sl_session session;
 
     if (cookie.len == 0 || !check_session(call, cookie, &session))
         return SL_SESSION_NONE;
@@ -251,8 +251,9 @@ static void describe(struct sl_http_call *call, bool signed_in, bool read_only,
 }
 
 /* Begin a session, or renew one. */
-static void begin(struct sl_http_call *call, const struct session *session)
+static void begin(struct sl_http_call *call, struct sl_session *session)
 {
+    struct sl_event_stream *feed = sl_admin_of(call)->feed;
     bool read_only = session->read_only;
     sl_ns now = sl_http_now(call) / SL_S * SL_S;
     sl_ns most = session->begin + LONGEST - now;
@@ -263,6 +264,7 @@ static void begin(struct sl_http_call *call, const struct session *session)
                  (now + left) / SL_S, session->begin / SL_S, session->number,
                  read_only ? "r" : "w");
 
+    session->until = now + left;
     if (!make_mac(call, "session", (struct sl_str){text, (size_t)len},
                   read_only, mac)) {
         sl_http_no_memory(call);
@@ -273,15 +275,18 @@ static void begin(struct sl_http_call *call, const struct session *session)
         sl_http_no_memory(call);
         return;
     }
-    if (add_cookie(call, text, (unsigned)(left / SL_S)))
-        describe(call, true, read_only, csrf);
+    if (!add_cookie(call, text, (unsigned)(left / SL_S)))
+        return;
+    if (feed)
+        sl_event_stream_renew(feed, call->worker, session);
+    describe(call, true, read_only, csrf);
 }
 
 void sl_session_get(struct sl_http_call *call)
 {
     enum sl_http_shown shown = sl_http_shown(call);
     struct sl_str cookie = find_cookie(call);
-    struct session session;
+    struct sl_session session;
 
     if (call->worker->server->token.len == 0)
         describe(call, true, false, NULL);
@@ -336,7 +341,7 @@ static void refuse_wrong(struct sl_http_call *call)
 void sl_session_post(struct sl_http_call *call)
 {
     const struct sl_server *server = call->worker->server;
-    struct session session = {.begin = sl_http_now(call) / SL_S * SL_S};
+    struct sl_session session = {.begin = sl_http_now(call) / SL_S * SL_S};
     struct sl_str token;
 
     if (!sl_admin_admit(call) ||
@@ -349,7 +354,7 @@ void sl_session_post(struct sl_http_call *call)
     else if (!may_sign_in(call))
         return;
     else if (session.read_only || sl_server_token_ok(call->worker, token)) {
-        session.number = ++call->worker->sessions.begun;
+        session.number = ++call->worker->sessions[session.read_only].begun;
         begin(call, &session);
     } else {
         refuse_wrong(call);
@@ -359,15 +364,15 @@ void sl_session_post(struct sl_http_call *call)
 void sl_session_delete(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
-    uint64_t number;
+    struct sl_session session;
 
     if (!sl_admin_admit(call))
         return;
-    number = sl_http_session_number(call);
-    if (number > 0) {
-        end_session(&call->worker->sessions, number);
+    session = sl_http_session_of(call);
+    if (session.number > 0) {
+        end_session(&call->worker->sessions[session.read_only], session.number);
         if (admin->feed)
-            sl_event_stream_sign_out(admin->feed, call->worker, number);
+            sl_event_stream_end_sessions(admin->feed);
     }
     if (add_cookie(call, "", 0))
         describe(call, call->worker->server->token.len == 0, false, NULL);

@@ -254,18 +254,27 @@ static void check_silence(void)
 
 #define COOKIE 128
 
-/* Signs in on a connection. */
-static void sign_in(int fd, char cookie[COOKIE])
+/* Signs in on a connection; the tokens have six bytes. */
+static void sign_in_by(int fd, const char *token, char cookie[COOKIE])
 {
     const char *at;
+    char text[256];
 
+    snprintf(text, sizeof(text),
+             "POST /v1/session HTTP/1.1\r\nHost: localhost\r\n"
+             "Content-Length: 18\r\n\r\n{\"token\":\"%s\"}",
+             token);
     sl_buf_clear(&rig.got);
-    say(fd, "POST /v1/session HTTP/1.1\r\nHost: localhost\r\n"
-            "Content-Length: 18\r\n\r\n{\"token\":\"secret\"}");
+    say(fd, text);
     WAIT_FOR(&rig, has(fd, "\"signed_in\":true"));
     at = strstr(rig.got.bytes, "sluice_session=");
     CHECK(at != NULL);
     snprintf(cookie, COOKIE, "%.*s", at ? (int)strcspn(at, ";") : 0, at);
+}
+
+static void sign_in(int fd, char cookie[COOKIE])
+{
+    sign_in_by(fd, "secret", cookie);
 }
 
 /* Sends a request with the cookie. */
@@ -294,24 +303,35 @@ static bool is_valid(int fd, const char *cookie)
     return has(fd, "\"signed_in\":true");
 }
 
+static int join_with(const char *cookie)
+{
+    int fd = come(sl_server_accept, &worker, NULL);
+
+    ask(fd, "GET /v1/events", cookie);
+    WAIT_FOR(&rig, has(fd, ": listening"));
+    return fd;
+}
+
+static void begin_sessions(void)
+{
+    begin(0);
+    door.token = SL_STR("secret");
+    door.read_token = SL_STR("reader");
+    door.sessions = true;
+}
+
 static void check_sign_out(void)
 {
     char ann[COOKIE], bob[COOKIE], cat[COOKIE], other[COOKIE];
     int fd, of_ann, of_bob;
 
     CASE("the sign-out of a session ends its streams, and no others");
-    begin(0);
-    door.token = SL_STR("secret");
-    door.sessions = true;
+    begin_sessions();
     fd = come(sl_server_accept, &worker, NULL);
     sign_in(fd, ann);
     sign_in(fd, bob);
-    of_ann = come(sl_server_accept, &worker, NULL);
-    ask(of_ann, "GET /v1/events", ann);
-    WAIT_FOR(&rig, has(of_ann, ": listening"));
-    of_bob = come(sl_server_accept, &worker, NULL);
-    ask(of_bob, "GET /v1/events", bob);
-    WAIT_FOR(&rig, has(of_bob, ": listening"));
+    of_ann = join_with(ann);
+    of_bob = join_with(bob);
     sign_out(fd, bob);
     WAIT_FOR(&rig, has_ended(of_bob));
     CHECK_EQ(sl_event_stream_count(admin.feed), 1);
@@ -325,15 +345,91 @@ static void check_sign_out(void)
         sign_out(fd, other);
     }
     CHECK(is_valid(fd, ann));
+    CHECK_EQ(sl_event_stream_count(admin.feed), 1);
     sign_in(fd, other);
     sign_out(fd, other);
     CHECK(!is_valid(fd, ann));
+    WAIT_FOR(&rig, has_ended(of_ann));
+    CHECK_EQ(sl_event_stream_count(admin.feed), 0);
     CHECK(!is_valid(fd, bob));
     CHECK(is_valid(fd, cat));
     CHECK(!is_valid(fd, other));
     close(fd);
     close(of_ann);
     close(of_bob);
+    end();
+}
+
+static void check_tokens_apart(void)
+{
+    char ann[COOKIE], old[COOKIE], other[COOKIE];
+    int fd, of_ann, of_old;
+
+    CASE("the read-only token ends its own oldest sessions, and no others");
+    begin_sessions();
+    fd = come(sl_server_accept, &worker, NULL);
+    sign_in(fd, ann);
+    sign_in_by(fd, "reader", old);
+    of_ann = join_with(ann);
+    of_old = join_with(old);
+    for (unsigned i = 0; i < 2 * SL_SESSIONS_ENDED; i++) {
+        sign_in_by(fd, "reader", other);
+        sign_out(fd, other);
+    }
+    CHECK(is_valid(fd, ann));
+    CHECK(!is_valid(fd, old));
+    WAIT_FOR(&rig, has_ended(of_old));
+    CHECK_EQ(sl_event_stream_count(admin.feed), 1);
+
+    CASE("a sign-out of the read-only token leaves the other's same number");
+    sign_in_by(fd, "reader", other);
+    for (unsigned i = 0; i < 2 * SL_SESSIONS_ENDED + 1; i++)
+        sign_in(fd, ann); /* the last one has the number of `other` */
+    sign_out(fd, other);
+    CHECK(is_valid(fd, ann));
+    close(fd);
+    close(of_ann);
+    close(of_old);
+    end();
+}
+
+static void check_expiry(void)
+{
+    char ann[COOKIE], bob[COOKIE];
+    int fd, of_ann, of_bob, of_token;
+
+    CASE("an expired session ends its streams; a renewed one keeps them");
+    begin_sessions();
+    sl_clock_set(&rig.clock, 100 * SL_S);
+    turn(&rig);
+    fd = come(sl_server_accept, &worker, NULL);
+    sign_in(fd, ann);
+    sign_in(fd, bob);
+    of_ann = join_with(ann);
+    of_bob = join_with(bob);
+    of_token = join("GET /v1/events HTTP/1.1\r\nHost: localhost\r\n"
+                    "Authorization: Bearer secret\r\n\r\n");
+    sl_buf_clear(&rig.got);
+    WAIT_FOR(&rig, has(of_token, ": listening"));
+    sl_clock_set(&rig.clock, 100 * SL_S + SL_HOUR - SL_S);
+    turn(&rig);
+    CHECK(is_valid(fd, ann)); /* which renews it */
+    sl_event_stream_end_sessions(admin.feed);
+    CHECK_EQ(sl_event_stream_count(admin.feed), 3);
+    sl_clock_set(&rig.clock, 100 * SL_S + SL_HOUR);
+    turn(&rig);
+    WAIT_FOR(&rig, has_ended(of_bob)); /* by the timer */
+    CHECK_EQ(sl_event_stream_count(admin.feed), 2);
+    sl_clock_set(&rig.clock, 100 * SL_S + 2 * SL_HOUR);
+    turn(&rig);
+    WAIT_FOR(&rig, has_ended(of_ann));
+
+    CASE("the stream of a token does not expire");
+    CHECK_EQ(sl_event_stream_count(admin.feed), 1);
+    close(fd);
+    close(of_ann);
+    close(of_bob);
+    close(of_token);
     end();
 }
 
@@ -395,6 +491,8 @@ int main(void)
     check_deaf();
     check_silence();
     check_sign_out();
+    check_tokens_apart();
+    check_expiry();
     check_refusals();
     return CHECK_DONE();
 }
