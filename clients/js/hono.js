@@ -2,6 +2,7 @@
 
 import { Gate, forwardedFor } from "./gate.js";
 import { denial, factsOf, finish } from "./fetchlike.js";
+import { setHeaders } from "./headers.js";
 
 export { forwardedFor };
 
@@ -21,6 +22,28 @@ function replace(c, response) {
         return;
     c.res = undefined;
     c.res = response;
+}
+
+// The headers that the context will give to a response. On Node they are those
+// of the response itself, which has no Response of the platform until its body
+// is read as a stream, for several times the cost of a check. Such a response
+// must not lose what is set here, so it is changed only if the headers are the
+// same object. Elsewhere this is null.
+function preparedBy(c) {
+    if (!c.env?.incoming || c.finalized)
+        return null;
+    c.header("x-none", undefined); // makes the object
+    return c.body("").headers;
+}
+
+async function answered(c, passage, prepared) {
+    const { res } = c;
+
+    if (passage.result.hold || res.headers !== prepared) {
+        replace(c, await finish(c, res, passage));
+        return;
+    }
+    setHeaders(prepared, passage.result);
 }
 
 /**
@@ -47,8 +70,10 @@ export function sluice(options = {}) {
 
             replace(c, await finish(c, answer, passage));
         } else {
+            const prepared = preparedBy(c);
+
             await next();
-            replace(c, await finish(c, c.res, passage));
+            await answered(c, passage, prepared);
         }
     };
 }
