@@ -160,13 +160,14 @@ void ngx_http_sluice_end(ngx_http_sluice_ctx_t *ctx,
 {
     const ngx_http_sluice_main_conf_t *main =
         ngx_http_get_module_main_conf(ctx->request, ngx_http_sluice_module);
-    struct sl_diag diag = {.sentence = ""};
     struct sl_str hold = text_of(&ctx->hold);
+    struct sl_diag diag; /* of 400 bytes; most requests hold nothing */
 
     if (ctx->extend.timer_set)
         ngx_del_timer(&ctx->extend);
     if (ctx->hold.len == 0)
         return;
+    diag.sentence[0] = '\0';
     ctx->hold.len = 0;
     ngx_queue_remove(&ctx->queue);
     if (!ctx->embed && main->is_closing)
@@ -250,6 +251,7 @@ static void fill_peer(const ngx_connection_t *c, struct sl_peer *peer)
         ngx_memcpy(peer->ip.bytes, v4, sizeof(v4));
         ngx_memcpy(peer->ip.bytes + 12, &in->sin_addr, 4);
         peer->has_ip = 1;
+        peer->text = text_of(&c->addr_text); /* IPv6 has several forms */
     } else if (c->sockaddr->sa_family == AF_INET6) {
         struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)c->sockaddr;
 
@@ -381,15 +383,23 @@ static ngx_int_t fill_question(ngx_http_request_t *r,
 
 /* ---- the answer ---- */
 
-/* A copy in the memory of the request; *at is moved. */
+/* A copy in the memory of the request; *at is moved. Most texts of a request
+ * that passes are empty. */
 static ngx_str_t copy(u_char **at, struct sl_str text)
 {
     ngx_str_t ret = {text.len, *at};
 
-    *at = ngx_cpymem(*at, text.at, text.len);
+    if (text.len > 0)
+        *at = ngx_cpymem(*at, text.at, text.len);
     return ret;
 }
 
+static ngx_str_t borrow(struct sl_str text)
+{
+    return (ngx_str_t){text.len, (u_char *)text.at};
+}
+
+/* Names that the worker has rendered itself are constants. */
 static ngx_int_t copy_headers(ngx_http_sluice_ctx_t *ctx,
                               const struct sl_rendered *rendered, u_char **at)
 {
@@ -402,7 +412,8 @@ static ngx_int_t copy_headers(ngx_http_sluice_ctx_t *ctx,
     for (unsigned i = 0; i < rendered->header_count; i++) {
         ngx_table_elt_t *h = &ctx->headers[i];
 
-        h->key = copy(at, rendered->headers[i].name);
+        h->key = ctx->embed ? borrow(rendered->headers[i].name)
+                            : copy(at, rendered->headers[i].name);
         h->value = copy(at, rendered->headers[i].value);
         h->hash = 1;
     }
@@ -592,10 +603,11 @@ static ngx_int_t degrade(ngx_http_sluice_ctx_t *ctx, ngx_uint_t is_closed)
 static ngx_int_t decide(ngx_http_sluice_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
-    struct sl_diag diag = {.sentence = ""};
     struct sl_embed_answer answer;
+    struct sl_diag diag;
     question_t q;
 
+    diag.sentence[0] = '\0';
     ctx->embed = ctx->conf->policy->embed;
     if (!ctx->embed) /* logged at the start */
         return degrade(ctx, 0);

@@ -131,9 +131,13 @@ static void find_client(struct sl_embed *embed, struct sl_request *request,
     struct sl_ip ip;
 
     request->trusted = sl_peer_trusted(identity, peer);
-    if (request->ip.len == 0 &&
-        sl_forwarded_client(identity, peer, request->headers,
-                            request->header_count, &ip))
+    if (request->ip.len > 0 ||
+        !sl_forwarded_client(identity, peer, request->headers,
+                             request->header_count, &ip))
+        return;
+    if (peer->text.len > 0 && memcmp(&ip, &peer->ip, sizeof(ip)) == 0)
+        request->ip = peer->text;
+    else
         request->ip = (struct sl_str){embed->ip, sl_ip_print(&ip, embed->ip)};
 }
 

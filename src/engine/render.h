@@ -18,7 +18,7 @@
 #define SL_HEADERS 40 /* of one answer, at most */
 
 struct sl_out_header {
-    struct sl_str name;  /* as it is sent: "X-RateLimit-Limit" */
+    struct sl_str name;  /* "X-RateLimit-Limit"; sl_render(): a constant */
     struct sl_str value; /* visible ASCII and blanks */
 };
 

@@ -158,6 +158,7 @@ SL_MUST_USE int sl_request_check(const struct sl_policy *policy,
 /* The peer of a connection: an address, or a unix socket, which has none. */
 struct sl_peer {
     struct sl_ip ip;
+    struct sl_str text; /* `ip` as sl_ip_print() writes it; empty: not known */
     bool has_ip;
     bool is_unix;
 };

@@ -439,7 +439,9 @@ static bool check_identity(struct sl_http_call *call)
 
 static bool find_client(struct sl_http_call *call, struct sl_request *req)
 {
-    struct sl_peer peer = {call->peer, call->has_peer, call->peer_is_unix};
+    struct sl_peer peer = {.ip = call->peer,
+                           .has_ip = call->has_peer,
+                           .is_unix = call->peer_is_unix};
     char *text = sl_arena_take(&call->arena, SL_IP_TEXT);
     struct sl_ip ip;
 

@@ -163,7 +163,9 @@ static void prepare(struct sl_http_call *call)
 {
     static const struct sl_identity no_identity;
     const struct sl_identity *identity = &no_identity;
-    struct sl_peer peer = {call->peer, call->has_peer, call->peer_is_unix};
+    struct sl_peer peer = {.ip = call->peer,
+                           .has_ip = call->has_peer,
+                           .is_unix = call->peer_is_unix};
 
     if (call->worker->engine)
         identity = &sl_check_hold(&call->check)->policy->identity;

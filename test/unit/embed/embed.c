@@ -132,6 +132,52 @@ TEST(deciding)
     free(memory);
 }
 
+TEST(addresses)
+{
+    struct sluice_policy *policy =
+        load("sluice: 1\nlimits:\n"
+             "  api: { kind: quota, per: ip, rate: 5/month }\n"
+             "default: [api]\n");
+    size_t size = 1 << 20;
+    void *memory = aligned_alloc(4096, size);
+    struct sl_embed_options options = {
+        .memory = memset(memory, 0, size), .size = size, .now = read_clock};
+    struct sl_header forwarded = {SL_STR("X-Forwarded-For"),
+                                  SL_STR("198.51.100.7")};
+    struct sl_request request = {.method = SL_STR("GET"),
+                                 .path = SL_STR("/x"),
+                                 .headers = &forwarded,
+                                 .header_count = 1};
+    struct sl_peer peer = {.text = SL_STR("192.0.2.1"), .has_ip = true};
+    struct sl_diag diag = {.sentence = ""};
+    struct sl_embed *embed = NULL;
+    struct sl_embed_answer a;
+
+    CASE("the text of the peer's address is that of the client");
+    CHECK(sl_embed_open(policy, &options, &embed, &diag) == 0);
+    CHECK(sl_ip_parse(peer.text, &peer.ip));
+    CHECK(sl_embed_decide(embed, &request, &peer, &a, &diag) == 0);
+    CHECK(request.ip.at == peer.text.at && request.ip.len == peer.text.len);
+
+    CASE("but not if the peer is a proxy");
+    peer.text = SL_STR("127.0.0.1");
+    CHECK(sl_ip_parse(peer.text, &peer.ip));
+    request.ip = SL_STR("");
+    CHECK(sl_embed_decide(embed, &request, &peer, &a, &diag) == 0);
+    CHECK(sl_str_eq(request.ip, SL_STR("198.51.100.7")));
+    CHECK(a.remaining == 4);
+
+    CASE("a peer without a text");
+    CHECK(sl_ip_parse(SL_STR("192.0.2.1"), &peer.ip));
+    peer.text = request.ip = SL_STR("");
+    CHECK(sl_embed_decide(embed, &request, &peer, &a, &diag) == 0);
+    CHECK(sl_str_eq(request.ip, SL_STR("192.0.2.1")));
+    CHECK(a.remaining == 3);
+    sl_embed_close(embed);
+    sluice_policy_release(policy);
+    free(memory);
+}
+
 TEST(failures)
 {
     struct sluice_policy *policy = load(
