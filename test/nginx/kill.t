@@ -130,7 +130,11 @@ my $load = $t->in_child(sub {
 });
 $t->reload for 1 .. 10;
 my ($size, $fds) = size_of($t->master);
-$t->reload for 1 .. $reloads;
+for (1 .. $reloads) {
+    $t->reload;
+    diag(sprintf '%d reloads: %d KiB, %d files', $_, size_of($t->master))
+        if $_ % 500 == 0;
+}
 my ($size_now, $fds_now) = size_of($t->master);
 $t->write('stop', '');
 $t->end_child($load, 0);
