@@ -12,21 +12,21 @@ has its best round. PostgreSQL is that of SLUICE_TEST_POSTGRES.
 """
 import json
 import os
-import shutil
-import signal
-import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, f"{os.path.dirname(os.path.abspath(__file__))}/measure")
+
+import procs  # noqa: E402 pylint: disable=wrong-import-position
 
 COUNT = int(os.environ.get("SL_BENCH_COUNT", "20000"))
 MANY = int(os.environ.get("SL_BENCH_MANY", "1000000"))
 ENDPOINTS = 64
 ROUNDS = 3
-TICKS = os.sysconf("SC_CLK_TCK")
 NEVER = 2 ** 63 - 1
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 BODY = '{"order":7,"total":1200,"currency":"EUR"}'
@@ -38,21 +38,8 @@ default: [any]
 webhooks: { destination: unlimited, allow: [127.0.0.0/8], insecure: true }
 """
 
-CONF = """\
-%(user)s
-worker_processes 1;
-pid %(dir)s/nginx.pid;
-error_log %(dir)s/error.log;
-events { worker_connections 1024; }
-http {
-    access_log off;
-    keepalive_requests 10000000;
-    client_body_temp_path %(dir)s/a; proxy_temp_path %(dir)s/b;
-    fastcgi_temp_path %(dir)s/c; uwsgi_temp_path %(dir)s/d;
-    scgi_temp_path %(dir)s/e;
-    server { listen 127.0.0.1:%(port)d; location / { return 200 ok; } }
-}
-"""
+DESTINATION = """\
+server { listen 127.0.0.1:%(port)d; location / { return 200 ok; } }"""
 
 
 def say(text):
@@ -65,72 +52,15 @@ def row(name, value, budget, detail):
                                     detail), flush=True)
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def cpu(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def resident(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as file:
-        return next(1024 * int(line.split()[1]) for line in file
-                    if line.startswith("VmRSS"))
-
-
-def wait_for(what, code, seconds=120, step=0.05):
-    end = time.time() + seconds
-    while not code():
-        if time.time() > end:
-            sys.exit(f"{what}: not within {seconds} s")
-        time.sleep(step)
-
-
 class Bench:
-    def __init__(self, sluiced, loop):
-        self.dir = tempfile.mkdtemp(prefix="sluice-bench-")
-        os.chmod(self.dir, 0o755)
-        self.sluiced, self.loop = sluiced, loop
-        self.port, self.http, self.admin = (free_port() for _ in range(3))
-        self.started = []
-        self.write("p.yaml", POLICY)
-        self.write("nginx.conf", CONF % {
-            "dir": self.dir, "port": self.port,
-            "user": "user root;" if os.geteuid() == 0 else ""})
-        self.urls = ["http://127.0.0.1:%d/hook/%d" % (self.port, i)
+    def __init__(self, folder, sluiced, loop):
+        self.folder, self.sluiced, self.loop = folder, sluiced, loop
+        self.policy = folder.write("p.yaml", POLICY)
+        _, port = folder.nginx("destination", DESTINATION,
+                               processors=procs.PROCESSORS)
+        self.http, self.admin = procs.free_port(), procs.free_port()
+        self.urls = ["http://127.0.0.1:%d/hook/%d" % (port, i)
                      for i in range(ENDPOINTS)]
-        self.run("nginx", "-c", f"{self.dir}/nginx.conf", "-g", "daemon off;")
-        wait_for("nginx", self.nginx_serves)
-
-    def nginx_serves(self):
-        with socket.socket() as s:
-            return s.connect_ex(("127.0.0.1", self.port)) == 0
-
-    def write(self, name, text):
-        with open(f"{self.dir}/{name}", "w", encoding="utf-8") as file:
-            file.write(text)
-
-    def run(self, *words):
-        with open(f"{self.dir}/log", "a", encoding="utf-8") as log:
-            process = subprocess.Popen(words, cwd=self.dir, stdout=log,
-                                       stderr=log)
-        self.started.append(process)
-        return process
-
-    def end(self, process, how=signal.SIGTERM):
-        process.send_signal(how)
-        process.wait(60)
-        self.started.remove(process)
-
-    def close(self):
-        for process in list(self.started):
-            self.end(process, signal.SIGKILL)
-        shutil.rmtree(self.dir)
 
     # ---- the daemon
 
@@ -143,16 +73,17 @@ class Bench:
             return False
 
     def daemon(self, usage):
-        """Returns it, and the seconds until it serves."""
+        """Returns its pid, and the seconds until it serves."""
         began = time.monotonic()
-        process = self.run(
-            self.sluiced, "-c", f"{self.dir}/p.yaml", "--threads", "1",
-            "--store", "memory:", "--usage", usage, "--journal", "none",
-            "--listen-http", f"127.0.0.1:{self.http}", "--listen-admin",
-            f"127.0.0.1:{self.admin}", "--listen-grpc", "off",
-            "--listen-resp", "off")
-        wait_for("sluiced", self.serves, step=0.01)
-        return process, time.monotonic() - began
+        pid = self.folder.start(
+            "sluiced", [self.sluiced, "-c", self.policy, "--threads", "1",
+                        "--store", "memory:", "--usage", usage, "--journal",
+                        "none", "--listen-http", f"127.0.0.1:{self.http}",
+                        "--listen-admin", f"127.0.0.1:{self.admin}",
+                        "--listen-grpc", "off", "--listen-resp", "off"],
+            self.admin, processors=procs.PROCESSORS)
+        procs.wait_for("sluiced", self.serves, 120, 0.01)
+        return pid, time.monotonic() - began
 
     def metric(self, name):
         text = urllib.request.urlopen(
@@ -172,14 +103,16 @@ class Bench:
         """Processor time of a delivery, and deliveries a second."""
         empty(usage)
         fill(usage, self.urls, COUNT, 0)
-        process, _ = self.daemon(usage)
-        first, at, before = self.delivered(), time.monotonic(), cpu(process.pid)
-        wait_for("deliveries", lambda: self.delivered() >= COUNT, 600, 0.3)
-        wait_for("results", self.is_recorded)
-        after, end = cpu(process.pid), time.monotonic()
-        self.end(process)
+        pid, _ = self.daemon(usage)
+        first, at = self.delivered(), time.monotonic()
+        before = procs.cpu_ns(pid)
+        procs.wait_for("deliveries", lambda: self.delivered() >= COUNT, 600,
+                       0.3)
+        procs.wait_for("results", self.is_recorded, 120)
+        after, end = procs.cpu_ns(pid), time.monotonic()
+        self.folder.end(pid)
         sent = COUNT - first
-        return (after - before) / sent, sent / (end - at)
+        return (after - before) / 1e9 / sent, sent / (end - at)
 
     def loop_cost(self):
         out = subprocess.run([self.loop, str(COUNT), str(ENDPOINTS)] + self.urls,
@@ -191,7 +124,7 @@ class Bench:
         import concurrent.futures
         empty(usage)
         fill(usage, self.urls, 0, 0)
-        process, _ = self.daemon(usage)
+        pid, _ = self.daemon(usage)
         body = json.dumps({"org": "org1", "type": "order.paid",
                            "payload": json.loads(BODY)}).encode()
 
@@ -204,23 +137,23 @@ class Bench:
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             assert set(pool.map(post, range(2000))) == {202}
         rate = 2000 / (time.monotonic() - began)
-        self.end(process)
+        self.folder.end(pid)
         return rate
 
     def backlog(self, usage):
         """Bytes of memory per waiting message, and seconds of a start."""
         empty(usage)
         fill(usage, self.urls, 0, 0)
-        process, _ = self.daemon(usage)
+        pid, _ = self.daemon(usage)
         time.sleep(2)
-        before = resident(process.pid)
-        self.end(process)
+        before = procs.resident(pid)
+        self.folder.end(pid)
         say(f"  writing {MANY} messages")
         fill(usage, self.urls, MANY, 3600)
-        process, seconds = self.daemon(usage)
+        pid, seconds = self.daemon(usage)
         time.sleep(15)  # a count of all rows, too
-        after = resident(process.pid)
-        self.end(process)
+        after = procs.resident(pid)
+        self.folder.end(pid)
         return max(0, after - before) / MANY, seconds
 
 
@@ -284,11 +217,11 @@ def fill(usage, urls, count, later):
 
 
 def measure(bench):
-    usages = {"sqlite": f"sqlite:{bench.dir}/books.db"}
+    usages = {"sqlite": f"sqlite:{bench.folder.path}/books.db"}
     if os.environ.get("SLUICE_TEST_POSTGRES"):
         usages["postgres"] = os.environ["SLUICE_TEST_POSTGRES"]
     for usage in usages.values():  # it makes its tables
-        bench.end(bench.daemon(usage)[0])
+        bench.folder.end(bench.daemon(usage)[0])
     best = {}
     for i in range(ROUNDS):
         say(f"  round {i + 1} of {ROUNDS}")
@@ -314,11 +247,12 @@ def measure(bench):
 
 
 def main():
-    bench = Bench(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
-    try:
-        measure(bench)
-    finally:
-        bench.close()
+    with procs.Folder() as folder:
+        measure(Bench(folder, os.path.abspath(sys.argv[1]),
+                      os.path.abspath(sys.argv[2])))
 
 
-main()
+try:
+    main()
+except procs.Failed as failed:
+    sys.exit(str(failed))

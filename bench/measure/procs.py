@@ -64,10 +64,38 @@ def children(pid):
         return [int(word) for word in file.read().split()]
 
 
-def connects(port):
-    with socket.socket() as s:
+def connects(at):
+    """Does a server listen? `at` is a port, or the path of a unix socket."""
+    is_port = isinstance(at, int)
+    with socket.socket(socket.AF_INET if is_port else socket.AF_UNIX) as s:
         s.settimeout(2)
-        return s.connect_ex(("127.0.0.1", port)) == 0
+        return s.connect_ex(("127.0.0.1", at) if is_port else at) == 0
+
+
+def wait_for(what, code, seconds=60, step=0.02):
+    end = time.monotonic() + seconds
+    while not code():
+        if time.monotonic() > end:
+            raise Failed(f"{what}: not within {seconds} s")
+        time.sleep(step)
+
+
+# One worker, whose files are in the folder of its configuration.
+NGINX = """\
+%(main)s
+%(user)s
+worker_processes 1;
+pid nginx.pid;
+error_log error.log crit;
+events { worker_connections 1024; }
+http {
+    access_log off;
+    keepalive_requests 1000000000;
+    client_body_temp_path a; proxy_temp_path b; fastcgi_temp_path c;
+    uwsgi_temp_path d; scgi_temp_path e;
+    %(http)s
+}
+"""
 
 
 class Folder:
@@ -93,8 +121,9 @@ class Folder:
                        else content.encode())
         return path
 
-    def start(self, name, command, port, env=None, processors=(SERVER,)):
-        """Start a server and wait until it listens. Returns its pid."""
+    def start(self, name, command, at, env=None, processors=(SERVER,)):
+        """Start a server and wait until it listens at a port or at the path of
+        a unix socket. Returns its pid."""
         log = f"{self.path}/{name}.log"
         with open(log, "ab") as out:
             process = subprocess.Popen(
@@ -103,7 +132,7 @@ class Folder:
                 preexec_fn=pinned(processors))
         self.started.append(process)
         end = time.monotonic() + 60
-        while not connects(port):
+        while not connects(at):
             if process.poll() is not None or time.monotonic() > end:
                 with open(log, encoding="utf-8", errors="replace") as file:
                     raise Failed(f"{name} did not start: {file.read()[-500:]}")
@@ -118,6 +147,27 @@ class Folder:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    def end(self, pid):
+        """Stop a server before the others."""
+        process = next(p for p in self.started if p.pid == pid)
+        self.stop(process)
+        self.started.remove(process)
+
+    def nginx(self, name, http, main="", program="nginx",
+              processors=(SERVER,)):
+        """Start nginx. `http` and `main` are directives of these blocks, with
+        %(port)d and %(dir)s. Returns the pid of its worker and the port."""
+        port = free_port()
+        conf = self.write(f"{name}/nginx.conf", NGINX % {
+            "main": main, "http": http % {"port": port, "dir": self.path},
+            "user": "user root;" if os.geteuid() == 0 else ""})
+        prefix = f"{self.path}/{name}"
+        master = self.start(
+            name, [program, "-p", prefix, "-e", "stderr", "-c", conf, "-g",
+                   "daemon off;"], port, processors=processors)
+        wait_for("a worker of nginx", lambda: children(master))
+        return children(master)[0], port
 
     def requests(self, name, items):
         """A file of requests, as the load generator reads it."""

@@ -185,26 +185,13 @@ def throttlecrab_http(folder):
 
 
 NGINX = """\
-worker_processes 1;
-pid %(dir)s/nginx.pid;
-error_log %(dir)s/nginx-error.log crit;
-%(user)s
-events { worker_connections 1024; }
-http {
-    access_log off;
-    keepalive_requests 1000000000;
-    client_body_temp_path %(dir)s/a; proxy_temp_path %(dir)s/b;
-    fastcgi_temp_path %(dir)s/c; uwsgi_temp_path %(dir)s/d;
-    scgi_temp_path %(dir)s/e;
-    limit_req_zone $arg_k zone=req:64m rate=1r/m;
+limit_req_zone $arg_k zone=req:64m rate=1r/m;
     server {
         listen 127.0.0.1:%(port)d;
         location = /none { empty_gif; }
         location = /limited { limit_req zone=req burst=1000000 nodelay;
                               empty_gif; }
-    }
-}
-"""
+    }"""
 
 
 def by_query(folder, path):
@@ -213,16 +200,10 @@ def by_query(folder, path):
 
 
 def nginx(folder, path):
-    program, port = build.need("nginx"), procs.free_port()
-    name = f"nginx{path.replace('/', '-')}"
-    os.makedirs(f"{folder.path}/{name}", exist_ok=True)
-    conf = folder.write(f"{name}/nginx.conf", NGINX % {
-        "dir": f"{folder.path}/{name}", "port": port,
-        "user": "user root;" if os.geteuid() == 0 else ""})
-    master = folder.start(name, [program, "-c", conf, "-g", "daemon off;"],
-                          port)
-    return Entrant({"nginx": procs.children(master)[0]}, "http", port,
-                   by_query(folder, path), admits="HTTP/1.1 200")
+    worker, port = folder.nginx(f"nginx{path.replace('/', '-')}", NGINX,
+                                program=build.need("nginx"))
+    return Entrant({"nginx": worker}, "http", port, by_query(folder, path),
+                   admits="HTTP/1.1 200")
 
 
 HAPROXY = """\

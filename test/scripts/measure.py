@@ -5,9 +5,11 @@ answer as told.
 
     measure.py ROOT
 """
+import shutil
 import socket
 import sys
 import threading
+import urllib.request
 import xml.etree.ElementTree
 
 ROOT = sys.argv[1]
@@ -207,6 +209,31 @@ def test_load():
             ok("-ERR no" in str(error), "an error ends the load")
 
 
+def test_servers():
+    at = "server { listen 127.0.0.1:%(port)d; return 200 '%(dir)s'; }"
+    with procs.Folder() as folder:
+        worker, port = folder.nginx("web", at)
+        ok(procs.connects(port), "nginx listens")
+        ok(procs.cpu_ns(worker) > 0, "its worker has used the processor")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as reply:
+            ok(reply.read().decode() == folder.path, "it has its folder")
+        path = f"{folder.path}/socket"
+        sleeper = folder.start(
+            "unix", [sys.executable, "-c", "import signal, socket\n"
+                     "s = socket.socket(socket.AF_UNIX)\n"
+                     f"s.bind({path!r})\ns.listen()\nsignal.pause()"], path)
+        ok(procs.connects(path), "a server at a unix socket")
+        folder.end(sleeper)
+        ok(not procs.connects(path), "one server ends before the others")
+        ok(procs.connects(port), "which go on")
+        try:
+            folder.nginx("bad", "nonsense;")
+            ok(False, "a server that does not start")
+        except procs.Failed as error:
+            ok("nonsense" in str(error), "a server that does not start")
+    ok(not procs.connects(port), "all servers end with their folder")
+
+
 def main():
     test_stats()
     test_svg()
@@ -215,6 +242,8 @@ def main():
     test_report()
     test_growth()
     test_load()
+    if shutil.which("nginx"):
+        test_servers()
     print(f"1..{count}")
     return 1 if failed else 0
 
