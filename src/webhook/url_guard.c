@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "policy/policy.h"
 
 /* ---- addresses ---- */
 
@@ -343,6 +344,15 @@ static int check_inner(const struct sl_webhook_url *url, struct sl_diag *diag)
                          "public name, or let the operator open the network by "
                          "webhooks.allow of the policy",
                          SL_STR_ARG(host));
+}
+
+struct sl_url_rules sl_url_rules_of(const struct sl_webhooks_conf *conf)
+{
+    return (struct sl_url_rules){.allow = conf->allow,
+                                 .allow_count = conf->allow_count,
+                                 .ports = conf->ports,
+                                 .port_count = conf->port_count,
+                                 .insecure = conf->insecure};
 }
 
 int sl_url_guard_read(struct sl_str url, const struct sl_url_rules *rules,

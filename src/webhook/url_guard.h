@@ -39,6 +39,10 @@ struct sl_url_rules {
     bool insecure; /* http is allowed */
 };
 
+/* What a policy allows. They borrow from it. */
+struct sl_webhooks_conf;
+struct sl_url_rules sl_url_rules_of(const struct sl_webhooks_conf *conf);
+
 struct sl_webhook_url {
     bool is_tls;
     struct sl_str host; /* a slice of the URL, without brackets */

@@ -235,13 +235,8 @@ static bool read_body(struct sl_http_call *call,
 /* Refuses a URL, or replaces it by its one spelling: the pace is per URL. */
 static bool check_url(struct sl_http_call *call, struct sl_str *url)
 {
-    const struct sl_webhooks_conf *conf =
-        &sl_check_hold(&call->check)->policy->webhooks;
-    struct sl_url_rules rules = {.allow = conf->allow,
-                                 .allow_count = conf->allow_count,
-                                 .ports = conf->ports,
-                                 .port_count = conf->port_count,
-                                 .insecure = conf->insecure};
+    struct sl_url_rules rules =
+        sl_url_rules_of(&sl_check_hold(&call->check)->policy->webhooks);
     struct sl_webhook_url parts;
     struct sl_diag diag = {0};
     struct sl_buf text;

@@ -3,6 +3,7 @@
 #include "webhook/url_guard.h"
 
 #include "check.h"
+#include "policy/policy.h"
 #include "row.h"
 
 static const struct sl_url_rules strict = {.allow = NULL};
@@ -356,6 +357,35 @@ TEST(parts)
         sl_url_guard_read(SL_STR("https://a.example/x"), &rules, &url, &diag),
         0);
     CHECK_EQ(url.port, 443);
+}
+
+TEST(rules_of)
+{
+    static const unsigned ports[] = {8443, 9443};
+    struct sl_net nets[1];
+    struct sl_webhooks_conf conf = {.allow = nets,
+                                    .allow_count = 1,
+                                    .ports = ports,
+                                    .port_count = 2,
+                                    .insecure = true};
+    struct sl_url_rules rules = sl_url_rules_of(&conf);
+    struct sl_webhook_url url;
+    struct sl_diag diag = {0};
+
+    CASE("the rules are those of the policy");
+    CHECK(sl_net_parse(SL_STR("10.0.0.0/8"), &nets[0]));
+    CHECK_EQ(sl_url_guard_read(SL_STR("http://10.1.1.1/"), &rules, &url, &diag),
+             0);
+    CHECK_EQ(
+        sl_url_guard_read(SL_STR("https://8.8.8.8:9443/"), &rules, &url, &diag),
+        0);
+    conf = (struct sl_webhooks_conf){.allow = NULL};
+    rules = sl_url_rules_of(&conf);
+    CHECK_EQ(sl_url_guard_read(SL_STR("http://10.1.1.1/"), &rules, &url, &diag),
+             SLUICE_ECONF);
+    CHECK_EQ(
+        sl_url_guard_read(SL_STR("https://8.8.8.8:9443/"), &rules, &url, &diag),
+        SLUICE_ECONF);
 }
 
 TEST(length)
