@@ -15,9 +15,9 @@
  * (core/cell.h) in its row. A claim takes from it, in the same transaction, for
  * each delivery; the exact time until the next take is when its endpoint is
  * claimed again. So all senders of a database share the pace. A delivery
- * arrives later than it was claimed. If deliveries are evenly spaced, its
- * result moves the cell, so that the next one has its distance from the
- * arrival.
+ * arrives later than it was claimed. If deliveries are evenly spaced, a claim
+ * reserves the destination for as long as that may take, and the result moves
+ * the cell: the next one has its distance from the arrival. See webhook/pace.h.
  *
  * Notes. What happens to an organisation is told to its contact endpoints, and
  * to those of the operator's organisation, as messages. They have a rate of
@@ -137,6 +137,7 @@ struct sl_webhook_result {
     struct sl_attempt attempt; /* failures and before are read here */
     sl_ns at, took;
     struct sl_str url;
+    sl_ns taken;          /* from the pace: when it was claimed */
     sl_ns arrived;        /* at the destination, at the latest; 0: not sent */
     struct sl_str answer; /* the first bytes of it */
     struct sl_str error;  /* a sentence without an answer, or "" */

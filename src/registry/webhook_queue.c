@@ -127,6 +127,7 @@ static int take_pace(struct claim *c, const struct lane *lane,
                      struct pace *pace, bool *ret_allowed)
 {
     int64_t w0 = 0, w1 = 0;
+    struct sl_cell before;
     sl_ns wait;
     int found;
 
@@ -141,36 +142,31 @@ static int take_pace(struct claim *c, const struct lane *lane,
         pace->cell = sl_cell_of((uint64_t)w0, (uint64_t)w1);
         pace->is_read = true;
     }
+    before = pace->cell;
     wait = sl_pace_take(&c->w->limit, &pace->cell, c->job->now);
     *ret_allowed = wait == 0;
     if (wait > 0)
         pace->retry_in = wait;
-    else
-        pace->changed = true;
+    pace->changed |= !sl_cell_eq(before, pace->cell);
     return 0;
 }
 
-/* One that arrived later than it was claimed: the next one must have its
- * distance from the arrival. Without it, the last of a window could come early
- * by the time that the first one was late. */
+/* A claim has reserved the destination until its result: the next one has its
+ * distance from the arrival. Endpoints that wait for the end of the reservation
+ * wait for that instead. If it is over, another may have taken. */
 static int move_pace(struct sl_database *db, const struct sl_webhook_job *w,
-                     const struct sl_webhook_result *r)
+                     const struct sl_webhook_result *r, sl_ns now)
 {
-    struct sl_cell cell;
-    int64_t w0 = 0, w1 = 0;
-    int found;
+    sl_ns old = sl_pace_reserved(&w->limit, r->taken);
+    sl_ns new = sl_pace_after(&w->limit, r->taken, r->arrived);
+    int err;
 
-    if (w->unlimited || w->limit.capacity != 1 || r->arrived == 0)
+    if (w->unlimited || !sl_pace_is_even(&w->limit) || old <= now)
         return 0;
-    found = sl_query_one(db, SL_QUERY_DESTINATION, "tn nn", r->url, r->arrived,
-                         &w0, &w1);
-    if (found <= 0)
-        return found;
-    cell = sl_cell_of((uint64_t)w0, (uint64_t)w1);
-    if (!sl_pace_move(&w->limit, &cell, r->arrived))
-        return 0;
-    return sl_query_run(db, SL_QUERY_PUT_DESTINATION, "tnn", r->url,
-                        (int64_t)cell.w[0], (int64_t)cell.w[1]);
+    err = sl_query_run(db, SL_QUERY_MOVE_DESTINATION, "tnn", r->url, old, new);
+    return err ? err
+               : sl_query_run(db, SL_QUERY_MOVE_NOT_BEFORE, "ttnn", r->url,
+                              r->endpoint, old, new);
 }
 
 static void write_claimed(struct claim *c, const struct lane *lane,
@@ -378,7 +374,7 @@ int sl_webhook_record(struct sl_database *db, struct sl_job *job)
 
         err = record_one(db, r, job->now);
         if (!err)
-            err = move_pace(db, w, r);
+            err = move_pace(db, w, r, job->now);
         /* While others are leased, a success makes nothing due: the result of
          * the next one schedules, or the end of its lease. */
         if (!err && !(r->has_next && r->known &&

@@ -28,12 +28,12 @@
 #include "engine/check.h"
 #include "net/http_fetch.h"
 #include "sluiced/daemon.h"
+#include "webhook/pace.h"
 #include "webhook/sign.h"
 #include "webhook/url_guard.h"
 #include "wire/json.h"
 
 #define TIMEOUT (15 * SL_S)
-#define CONNECT (5 * SL_S)
 #define LEASE   (60 * SL_S)
 #define START_MOST                                                             \
     (30 * SL_S)          /* after the claim; LEASE - TIMEOUT, and less         \
@@ -44,13 +44,10 @@
 #define BATCH_SHARED 64  /* ...which locks rows that other daemons need */
 #define GATHER       (25 * SL_MS) /* ...that wait for others so long */
 #define CLAIM_BYTES  ((size_t)4 << 20)
-#define LOOK         (5 * SL_S) /* for what was missed */
-#define ON_ITS_WAY                                                             \
-    (100 * SL_MS)                /* a request, at most; the rest of the time   \
-                                  * until the answer is the server's */
-#define AGAIN      (250 * SL_MS) /* after an error of the database */
-#define LEAST      (50 * SL_MS)  /* after a claim that found nothing */
-#define COUNT_EACH (10 * SL_S)
+#define LOOK         (5 * SL_S)    /* for what was missed */
+#define AGAIN        (250 * SL_MS) /* after an error of the database */
+#define LEAST        (50 * SL_MS)  /* after a claim that found nothing */
+#define COUNT_EACH   (10 * SL_S)
 
 enum stage { WAITING, CHECKING, SENDING, DONE };
 
@@ -149,6 +146,12 @@ static void free_delivery(struct delivery *d)
     sl_alloc_free(&sl_alloc_libc, d, d->size);
 }
 
+/* When the pace has counted it. */
+static sl_ns taken_at(const struct delivery *d)
+{
+    return d->row.lease - LEASE;
+}
+
 /* The result is complete: the next of its endpoint may be sent. */
 static void finish(struct delivery *d)
 {
@@ -164,6 +167,7 @@ static void finish(struct delivery *d)
     d->result.number = d->row.number;
     d->result.tries = (unsigned)d->row.tries;
     d->result.lease = d->row.lease;
+    d->result.taken = taken_at(d);
     d->result.message = d->texts[SL_CLAIMED_MESSAGE];
     d->result.endpoint = d->texts[SL_CLAIMED_ENDPOINT];
     d->result.org = d->texts[SL_CLAIMED_ORG];
@@ -207,7 +211,7 @@ static bool is_public(const struct sl_http_fetch *fetch)
 /* When it has reached the destination, at the latest. */
 static sl_ns arrived_at(const struct delivery *d, sl_ns now)
 {
-    sl_ns at = d->began + d->fetch.setup + ON_ITS_WAY;
+    sl_ns at = d->began + d->fetch.setup + SL_PACE_ARRIVE;
 
     return !d->fetch.sent ? 0 : at < now ? at : now;
 }
@@ -238,14 +242,7 @@ static void on_answer(struct sl_http_fetch *fetch)
 /* What the policy that is active now allows. */
 static struct sl_url_rules rules_of(const struct sl_webhooks *s)
 {
-    const struct sl_webhooks_conf *conf =
-        &s->daemon->policy_source.policy->webhooks;
-
-    return (struct sl_url_rules){.allow = conf->allow,
-                                 .allow_count = conf->allow_count,
-                                 .ports = conf->ports,
-                                 .port_count = conf->port_count,
-                                 .insecure = conf->insecure};
+    return sl_url_rules_of(&s->daemon->policy_source.policy->webhooks);
 }
 
 /* The address of a connection. */
@@ -316,6 +313,17 @@ static void fail(struct delivery *d)
     finish(d);
 }
 
+/* Is it so late that another sender may have taken from the pace? */
+static bool is_late(const struct delivery *d)
+{
+    const struct sl_webhooks_conf *conf =
+        &d->s->daemon->policy_source.policy->webhooks;
+
+    return !conf->unlimited && sl_pace_is_even(&conf->pace) &&
+           (d->mono - d->claimed > SL_PACE_START ||
+            d->began - taken_at(d) > SL_PACE_START);
+}
+
 static void send_it(struct delivery *d)
 {
     struct sl_webhooks *s = d->s;
@@ -323,6 +331,10 @@ static void send_it(struct delivery *d)
     d->stage = SENDING;
     d->began = sl_loop_now(s->loop);
     d->mono = sl_loop_mono(s->loop);
+    if (is_late(d)) {
+        give_up(d, 0);
+        return;
+    }
     if (is_refused(d)) {
         fail(d);
         return;
@@ -341,7 +353,7 @@ static void send_it(struct delivery *d)
         .send = d->texts[SL_CLAIMED_PAYLOAD],
         .most = SL_WEBHOOK_ANSWER,
         .timeout = TIMEOUT,
-        .connect_timeout = CONNECT,
+        .connect_timeout = SL_PACE_CONNECT,
         .any_status = true,
         .once = true,
         .guard = guard,
@@ -861,18 +873,22 @@ void sl_webhooks_end(struct sl_daemon *daemon)
     TAILQ_FOREACH(d, &s->held, all)
     {
         if (d->stage == DONE || (d->check && d->check->busy))
-            continue; /* the lease of a busy one ends */
-        if (d->stage == SENDING)
+            continue;              /* the lease of a busy one ends */
+        if (d->stage == SENDING) { /* it may have arrived */
+            d->result.arrived = sl_loop_now(s->loop);
             sl_http_fetch_forget(s->fetcher, &d->fetch);
+        }
         d->after = NULL;
         d->stage = DONE;
         s->done_count++;
         d->result.returned = true;
         d->result.number = d->row.number;
         d->result.lease = d->row.lease;
+        d->result.taken = taken_at(d);
         d->result.org = d->texts[SL_CLAIMED_ORG];
         d->result.endpoint = d->texts[SL_CLAIMED_ENDPOINT];
         d->result.message = d->texts[SL_CLAIMED_MESSAGE];
+        d->result.url = d->texts[SL_CLAIMED_URL];
     }
     record(s);
     sl_timer_free(s->timer);

@@ -6,36 +6,22 @@ HITS is the log of destination.py at URL. One message goes to each destination,
 twice: first all of them answer, then one hangs and has a queue. The delays of
 the others, from the acceptance to the arrival, are compared. It prints TAP.
 """
-import http.client
-import json
 import statistics
 import sys
 import time
 
+import webhooks_client as client
+from webhooks_client import check
+
 count, hits, url, address = (int(sys.argv[1]), *sys.argv[2:5])
-client = http.client.HTTPConnection(address, timeout=60)
-failed = False
-number = 0
-
-
-def check(what, good, detail=""):
-    global number, failed
-    number += 1
-    failed = failed or not good
-    if not good:
-        print("# %s" % detail)
-    print("%s %d - %s" % ("ok" if good else "not ok", number, what), flush=True)
 
 
 def post(path, value):
-    client.request("POST", path, json.dumps(value))
-    with client.getresponse() as answer:
-        return json.loads(answer.read())
+    return client.post(address, path, value)
 
 
 def arrived():
-    with open(hits) as file:
-        return [json.loads(line) for line in file if line.endswith("\n")]
+    return client.arrived(hits)
 
 
 def send(kind):
@@ -75,5 +61,4 @@ check("the others do not wait for it", b <= 2 * a + 0.5,
       "median %.3f s before, %.3f s beside" % (a, b))
 print("# median %.4f s before, %.4f s beside one that hangs; longest %.3f and"
       " %.3f s" % (a, b, max(before), max(after)))
-print("1..%d" % number)
-sys.exit(failed)
+client.finish()

@@ -384,7 +384,7 @@ check 'a first attempt fails' until_ is_state "$retried" waiting
 clock 2026-12-31T12:00:02Z
 for ((i = 0; i < 20; i++)); do message stuck; done
 check 'the next one hangs' until_ has_hits /stuck 2
-clock 2026-12-31T12:00:10Z
+clock 2026-12-31T12:00:12Z
 check 'the retry is sent beside it' until_ has_hits /stuck 3
 check 'it is the retry' has "$(tail -n 1 hits)" "\"id\": \"$retried\""
 

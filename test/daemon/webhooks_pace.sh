@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # webhooks_pace.sh -- three daemons on one PostgreSQL send to one URL: no window
-# has more webhooks than the pace allows, by the log of the destination. Once on
-# virtual clocks that differ, once on the real clock. SL_LONG sends 500 messages
-# each, the second time as slowly as the default.
+# has more webhooks than the pace allows, by the log of the destination. On virtual
+# clocks that differ, on such clocks that do not wait for the senders, and on the
+# real clock. SL_LONG sends 500 messages, on the real clock as slowly as the default.
 
 # shellcheck source=test/support/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
@@ -44,6 +44,8 @@ pace() {
 
 run_daemons start_virtual 5/10s
 pace virtual "$count"
+run_daemons start_virtual 5/10s
+pace late 40
 run_daemons start "$rate"
 pace "$mode" "$few"
 finish

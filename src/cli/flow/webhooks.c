@@ -69,12 +69,7 @@ static const struct sl_webhooks_conf *conf_of(const struct sl_flow_webhooks *w)
 static int read_url(struct sl_flow_webhooks *w, struct sl_str url,
                     struct sl_buf *out)
 {
-    const struct sl_webhooks_conf *conf = conf_of(w);
-    struct sl_url_rules rules = {.allow = conf->allow,
-                                 .allow_count = conf->allow_count,
-                                 .ports = conf->ports,
-                                 .port_count = conf->port_count,
-                                 .insecure = conf->insecure};
+    struct sl_url_rules rules = sl_url_rules_of(conf_of(w));
     struct sl_webhook_url parts;
     int err = sl_url_guard_read(url, &rules, &parts, &w->why);
 
@@ -248,6 +243,8 @@ static int send_due(struct sl_flow_webhooks *w, struct sl_flow_message *m,
         e->not_before = now + wait;
         return 0;
     }
+    if (!conf->unlimited) /* it arrives at once */
+        (void)!sl_pace_move(&conf->pace, &e->destination->cell, now, now);
     if (m->held) {
         err = take_quota(w, e->org, w->held, &wait);
         if (err)

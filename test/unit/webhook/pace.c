@@ -23,14 +23,22 @@ TEST(takes)
     struct sl_limit limit = limit_of("5/10s burst 1");
     struct sl_cell cell = sl_cell_of(0, 0), before;
 
-    CASE("evenly spaced: one, and the next after a fifth of the period");
+    CASE("evenly spaced: one, and the next a fifth of the period after it");
     CHECK_EQ(sl_pace_take(&limit, &cell, START), 0);
+    CHECK(sl_pace_move(&limit, &cell, START, START));
     before = cell;
     CHECK_EQ(sl_pace_take(&limit, &cell, START), 2 * SL_S);
     CHECK_EQ(sl_pace_take(&limit, &cell, START + SL_S), SL_S);
     CHECK_EQ(sl_pace_take(&limit, &cell, START + 2 * SL_S - 1), 1);
-    CHECK(memcmp(&cell, &before, sizeof(cell)) == 0);
+    CHECK(sl_cell_eq(cell, before));
     CHECK_EQ(sl_pace_take(&limit, &cell, START + 2 * SL_S), 0);
+
+    CASE("a distance that is no whole number of ns is rounded up");
+    limit = limit_of("3/1s burst 1");
+    cell = sl_cell_of(0, 0);
+    CHECK_EQ(sl_pace_take(&limit, &cell, START), 0);
+    CHECK(sl_pace_move(&limit, &cell, START, START));
+    CHECK_EQ(sl_pace_take(&limit, &cell, START), 333333334);
 
     CASE("a burst at once, and then one by one");
     limit = limit_of("5/10s burst 3");
@@ -40,25 +48,39 @@ TEST(takes)
     CHECK_EQ(sl_pace_take(&limit, &cell, START), 2 * SL_S);
 }
 
-/* Deliveries that arrive up to a second late: what is between six of them? */
+/* (1) Deliveries that arrive as late as they may, whose results come after
+ * further takes, in any order, or never. */
 TEST(windows)
 {
     struct sl_limit limit = limit_of("5/10s burst 1");
     struct sl_cell cell = sl_cell_of(0, 0);
     struct rng rng = {.state = 21};
-    sl_ns now = START, arrived[6] = {0}, wait;
+    sl_ns taken[4] = {0}, arrived[4] = {0};
+    sl_ns now = START, wait, last[6] = {0};
+    unsigned moved = 0;
 
     CASE("no window has more than five, however late each arrives");
-    for (unsigned i = 0; i < 2000; i++) {
+    for (unsigned i = 0; i < 5000; i++) {
+        unsigned slot = i % 4, other = (unsigned)(rng_next(&rng) % 4);
+
         while ((wait = sl_pace_take(&limit, &cell, now)) > 0)
             now += wait;
-        now += (sl_ns)(rng_next(&rng) % (uint64_t)SL_S);
-        memmove(arrived, arrived + 1, sizeof(arrived) - sizeof(arrived[0]));
-        arrived[5] = now;
-        (void)!sl_pace_move(&limit, &cell, now);
+        taken[slot] = now;
+        arrived[slot] =
+            now + (sl_ns)(rng_next(&rng) % (uint64_t)(SL_PACE_LATE + 1));
+        memmove(last, last + 1, sizeof(last) - sizeof(last[0]));
+        last[5] = arrived[slot];
         if (i >= 5)
-            CHECK(arrived[5] - arrived[0] >= 10 * SL_S);
+            CHECK(last[5] - last[0] >= 10 * SL_S);
+        if (i >= 1)
+            CHECK(last[5] - last[4] >= 2 * SL_S);
+        if (i < 4 || arrived[other] > now + SL_S * 3)
+            continue;
+        if (now < arrived[other])
+            now = arrived[other];
+        moved += sl_pace_move(&limit, &cell, taken[other], arrived[other]);
     }
+    CHECK(moved > 500 && moved < 4500);
 }
 
 TEST(moves)
@@ -67,22 +89,36 @@ TEST(moves)
     struct sl_limit burst = limit_of("5/10s burst 5");
     struct sl_cell cell = sl_cell_of(0, 0), later;
 
-    CASE("the distance counts from the arrival");
+    CASE("without a result it is reserved while the delivery may be late");
     CHECK_EQ(sl_pace_take(&limit, &cell, START), 0);
-    CHECK(sl_pace_move(&limit, &cell, START + SL_S));
+    CHECK_EQ(sl_pace_take(&limit, &cell, START), 2 * SL_S + SL_PACE_LATE);
+
+    CASE("the distance counts from the arrival");
+    CHECK(sl_pace_move(&limit, &cell, START, START + SL_S));
     CHECK_EQ(sl_pace_take(&limit, &cell, START + 2 * SL_S), SL_S);
     CHECK_EQ(sl_pace_take(&limit, &cell, START + 3 * SL_S), 0);
 
-    CASE("an earlier arrival does not take from a later delivery");
+    CASE("an earlier result does not take from a later delivery");
     later = cell;
-    CHECK(!sl_pace_move(&limit, &cell, START + 2 * SL_S));
-    CHECK(!sl_pace_move(&limit, &cell, START + 3 * SL_S));
-    CHECK(memcmp(&cell, &later, sizeof(cell)) == 0);
+    CHECK(!sl_pace_move(&limit, &cell, START, START + SL_S));
+    CHECK(!sl_pace_move(&limit, &cell, START, START + 3 * SL_S));
+    CHECK(sl_cell_eq(cell, later));
+
+    CASE("one that was not sent has the distance from its take");
+    CHECK(sl_pace_move(&limit, &cell, START + 3 * SL_S, 0));
+    CHECK_EQ(sl_pace_take(&limit, &cell, START + 3 * SL_S), 2 * SL_S);
+
+    CASE("a clock that steps back waits for one reservation at most");
+    CHECK_EQ(sl_pace_take(&limit, &cell, START - SL_DAY),
+             2 * SL_S + SL_PACE_LATE);
+    CHECK_EQ(
+        sl_pace_take(&limit, &cell, START - SL_DAY + 2 * SL_S + SL_PACE_LATE),
+        0);
 
     CASE("with a burst there is no distance");
     cell = sl_cell_of(0, 0);
     CHECK_EQ(sl_pace_take(&burst, &cell, START), 0);
-    CHECK(!sl_pace_move(&burst, &cell, START + SL_S));
+    CHECK(!sl_pace_move(&burst, &cell, START, START + SL_S));
 }
 
 CHECK_MAIN()
