@@ -114,6 +114,11 @@ int sl_query_prefetch(struct sl_database *db, enum sl_query query,
     return db->driver->prefetch(db, query);
 }
 
+int sl_query_fetch(struct sl_database *db)
+{
+    return db->driver->fetch ? db->driver->fetch(db) : 0;
+}
+
 int sl_query_run(struct sl_database *db, enum sl_query query, const char *types,
                  ...)
 {

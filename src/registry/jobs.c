@@ -1017,7 +1017,7 @@ static int read_ahead(struct sl_registry *r, const struct sl_job *job,
         count += found == 1;
     }
     *ret = count > 0 ? count - 1 : 0;
-    return found < 0 ? found : sl_usage_db_fetch(&r->db);
+    return found < 0 ? found : sl_query_fetch(&r->db);
 }
 
 /* Runs the jobs as one transaction. */

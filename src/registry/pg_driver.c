@@ -41,6 +41,8 @@ static const struct {
      "SELECT id, org, url, secret, old_secret, old_until FROM"
      " webhook_endpoints WHERE enabled = 1 AND next <= $1 ORDER BY next LIMIT"
      " $2 FOR UPDATE SKIP LOCKED"                                          },
+    {SL_QUERY_LOCK_ENDPOINT,
+     "SELECT 1 FROM webhook_endpoints WHERE id = $1 FOR NO KEY UPDATE"     },
 };
 
 #define OF_SLOTS " FROM unnest(CAST($1 AS int[])) AS slot"
@@ -833,6 +835,7 @@ static const char *const steps[] = {
     TABLES_OF_DENIALS,
     TABLES_OF_WEBHOOKS,
     INDEX_OF_OVERRIDES,
+    INDEX_OF_RETRIES,
 };
 
 #define LATEST ((int)SL_LEN(steps))

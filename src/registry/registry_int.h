@@ -138,6 +138,10 @@ void sl_database_close(struct sl_database *db);
 SL_MUST_USE int sl_query_prefetch(struct sl_database *db, enum sl_query query,
                                   const char *types, ...);
 
+/* Waits for all queries that were sent ahead; without any it forgets what is
+ * left of earlier ones. */
+SL_MUST_USE int sl_query_fetch(struct sl_database *db);
+
 /* Runs a query without rows. */
 SL_MUST_USE int sl_query_run(struct sl_database *db, enum sl_query query,
                              const char *types, ...);

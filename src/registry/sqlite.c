@@ -80,6 +80,7 @@ static const char *const steps[] = {
     TABLES_OF_DENIALS,
     TABLES_OF_WEBHOOKS,
     INDEX_OF_OVERRIDES,
+    INDEX_OF_RETRIES,
 };
 
 /* ---- errors ---- */

@@ -674,11 +674,6 @@ int sl_usage_db_ahead(struct sl_database *db, const struct sl_usage_entry *u)
     return err ? err : 1;
 }
 
-int sl_usage_db_fetch(struct sl_database *db)
-{
-    return db->driver->fetch ? db->driver->fetch(db) : 0;
-}
-
 int sl_usage_db_prefetch(struct sl_database *db,
                          const struct sl_usage_entry *list, unsigned count)
 {
@@ -686,7 +681,7 @@ int sl_usage_db_prefetch(struct sl_database *db,
 
     for (unsigned i = 0; i < count && i < SL_USAGE_AHEAD && found == 1; i++)
         found = sl_usage_db_ahead(db, &list[i]);
-    return found < 0 ? found : sl_usage_db_fetch(db);
+    return found < 0 ? found : sl_query_fetch(db);
 }
 
 static int record_one(struct sl_database *db, struct sl_usage_entry *u)
@@ -715,7 +710,7 @@ int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
     }
     if (!err && i == count)
         *ret_failed = count;
-    return err || !ahead ? err : sl_usage_db_fetch(db);
+    return err || !ahead ? err : sl_query_fetch(db);
 }
 
 /* ---- credits of subjects ---- */

@@ -113,12 +113,11 @@ void sl_usage_entry_period(struct sl_usage_entry *u,
 
 /* Asks for the rows that an entry needs, ahead of its record. Returns 1, 0
  * (this entry and later ones are not read ahead), or an error. Then
- * sl_usage_db_fetch() waits for all of them, and the entries are recorded in
+ * sl_query_fetch() waits for all of them, and the entries are recorded in
  * this order, without other writes. Afterwards it is called once more, to
  * forget what is left. */
 SL_MUST_USE int sl_usage_db_ahead(struct sl_database *db,
                                   const struct sl_usage_entry *u);
-SL_MUST_USE int sl_usage_db_fetch(struct sl_database *db);
 
 /* Both of them, for the first of these entries. */
 SL_MUST_USE int sl_usage_db_prefetch(struct sl_database *db,

@@ -290,7 +290,7 @@ static int record_part(struct sl_registry *r, const uint32_t *list,
         bits[bit / 64] |= UINT64_C(1) << bit % 64;
     }
     if (!err)
-        err = sl_usage_db_fetch(&r->db);
+        err = sl_query_fetch(&r->db);
     if (err || is_recorded)
         return err;
     if (!finishes)

@@ -2,6 +2,7 @@
  *
  * The invariants are in webhook_db.h.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "registry/registry_int.h"
@@ -10,68 +11,16 @@
 
 #define NEVER INT64_MAX
 
-/* ---- when an endpoint has something to claim ---- */
-
 static sl_ns least(sl_ns a, sl_ns b)
 {
     return a < b ? a : b;
 }
 
-/* What is leased of an endpoint. */
-struct leased {
-    int64_t count, firsts; /* deliveries; first attempts among them */
-    sl_ns end;             /* the first end of a lease; 0: none */
-};
-
-static int read_leased(struct sl_database *db, struct sl_str org,
-                       struct sl_str endpoint, sl_ns now, struct leased *ret)
-{
-    int found =
-        sl_query_one(db, SL_QUERY_LEASED_TO_ENDPOINT, "ttn nnn", org, endpoint,
-                     now, &ret->count, &ret->firsts, &ret->end);
-
-    return found < 0 ? found : 0;
-}
-
-/* The first delivery that may be leased while these are: *ret is when, or
- * NEVER. (3) */
-static int find_due(struct sl_database *db, struct sl_str endpoint, sl_ns now,
-                    const struct leased *leased, sl_ns *ret)
-{
-    int64_t tries = 0;
-    int found;
-
-    *ret = NEVER;
-    if (leased->count >= SL_WEBHOOK_LEASED)
-        return 0;
-    found = sl_query_one(db, SL_QUERY_FIRST_WAITING, "tn nn", endpoint, now,
-                         ret, &tries);
-    if (found == 1 && tries == 0 && leased->firsts > 0) {
-        *ret = NEVER;
-        found =
-            sl_query_one(db, SL_QUERY_FIRST_RETRY, "tn n", endpoint, now, ret);
-    }
-    return found < 0 ? found : 0;
-}
-
 int sl_webhook_schedule(struct sl_database *db, struct sl_str org,
                         struct sl_str endpoint, sl_ns now)
 {
-    struct leased leased = {0};
-    sl_ns due = NEVER, next = NEVER;
-    int err = read_leased(db, org, endpoint, now, &leased);
-
-    if (!err)
-        err = find_due(db, endpoint, now, &leased, &due);
-    if (err)
-        return err;
-    if (leased.count > 0)
-        next = leased.end; /* if its sender has died */
-    /* The later of `due` and not_before is set by WAKE_ENDPOINT. */
-    err = sl_query_run(db, SL_QUERY_SET_NEXT, "tn", endpoint, next);
-    return err || due == NEVER
-               ? err
-               : sl_query_run(db, SL_QUERY_WAKE_ENDPOINT, "tn", endpoint, due);
+    return sl_query_run(db, SL_QUERY_SCHEDULE, "ttni", org, endpoint, now,
+                        SL_WEBHOOK_LEASED);
 }
 
 /* ---- claims ---- */
@@ -193,10 +142,9 @@ static void write_claimed(struct claim *c, const struct lane *lane,
     c->w->claimed++;
 }
 
-/* Leases what is due of one endpoint, at most `room`. A first attempt is not
- * leased while others are (3). */
+/* Leases what is due of one endpoint, at most `room`. (3) */
 static int lease_due(struct claim *c, const struct lane *lane, int64_t room,
-                     bool has_first, struct pace *pace)
+                     struct pace *pace)
 {
     const enum sl_query q = SL_QUERY_DUE;
     struct sl_webhook_claimed row = {0};
@@ -204,8 +152,8 @@ static int lease_due(struct claim *c, const struct lane *lane, int64_t room,
     bool allowed = true;
     int found = 0, err = 0;
 
-    sl_query_bind(c->db, q, "tnni", lane->id, c->job->now,
-                  (int64_t)SL_WEBHOOK_LEASED, (int)has_first);
+    sl_query_bind(c->db, q, "tnit", lane->id, c->job->now, SL_WEBHOOK_LEASED,
+                  lane->org);
     while (!err && allowed && room > 0 && c->job->text.len < c->w->bytes &&
            (found = sl_query_next(
                 c->db, q, NULL, "ccncttt", &row.number, &row.tries, &row.at,
@@ -244,29 +192,59 @@ static int end_pace(struct claim *c, const struct lane *lane,
 
 static int claim_lane(struct claim *c, const struct lane *lane)
 {
-    struct leased leased = {0};
     struct pace pace = {.is_read = false};
-    int64_t of_org = 0, room;
+    int64_t leased = 0, of_org = 0, room;
     sl_ns end = 0;
-    int found,
-        err = read_leased(c->db, lane->org, lane->id, c->job->now, &leased);
+    int err, found = sl_query_one(c->db, SL_QUERY_LEASED_TO_ENDPOINT, "ttn n",
+                                  lane->org, lane->id, c->job->now, &leased);
 
-    if (err)
-        return err;
-    found = sl_query_one(c->db, SL_QUERY_LEASED_TO_ORG, "tn nn", lane->org,
-                         c->job->now, &of_org, &end);
+    if (found >= 0)
+        found = sl_query_one(c->db, SL_QUERY_LEASED_TO_ORG, "tn nn", lane->org,
+                             c->job->now, &of_org, &end);
     if (found < 0)
         return found;
-    room = least(SL_WEBHOOK_LEASED - leased.count,
+    room = least(SL_WEBHOOK_LEASED - leased,
                  SL_WEBHOOK_LEASED_ORG - of_org); /* (4) */
     if (of_org >= SL_WEBHOOK_LEASED_ORG) /* a result of the org wakes it */
         return sl_query_run(c->db, SL_QUERY_SET_NEXT, "tn", lane->id,
                             least(end, c->job->now + SL_S));
-    err = lease_due(c, lane, room, leased.firsts > 0, &pace);
+    err = lease_due(c, lane, room, &pace);
     if (!err)
         err = end_pace(c, lane, &pace);
     return err ? err
                : sl_webhook_schedule(c->db, lane->org, lane->id, c->job->now);
+}
+
+/* Lanes whose rows are read with one round trip. Each may have 2 MiB of them.
+ */
+#define AHEAD 8
+
+/* Sends ahead what claim_lane() reads of the lanes from `first` on. What two
+ * lanes have in common (an organisation, a destination) is read again by the
+ * second one: it must see what the first has written. */
+static int read_ahead(struct claim *c, unsigned first)
+{
+    sl_ns now = c->job->now;
+    int err = 0;
+
+    for (unsigned i = first; i < first + AHEAD && i < c->lane_count; i++) {
+        const struct lane *l = &c->lanes[i];
+
+        err = sl_query_prefetch(c->db, SL_QUERY_LEASED_TO_ENDPOINT, "ttn",
+                                l->org, l->id, now);
+        if (!err)
+            err = sl_query_prefetch(c->db, SL_QUERY_LEASED_TO_ORG, "tn", l->org,
+                                    now);
+        if (!err)
+            err = sl_query_prefetch(c->db, SL_QUERY_DUE, "tnit", l->id, now,
+                                    SL_WEBHOOK_LEASED, l->org);
+        if (!err && !c->w->unlimited)
+            err = sl_query_prefetch(c->db, SL_QUERY_DESTINATION, "tn", l->url,
+                                    now);
+        if (err)
+            return err;
+    }
+    return sl_query_fetch(c->db);
 }
 
 int sl_webhook_claim(struct sl_database *db, struct sl_job *job)
@@ -278,9 +256,16 @@ int sl_webhook_claim(struct sl_database *db, struct sl_job *job)
     c.w->claimed = c.w->paced = 0;
     c.w->next = NEVER;
     err = find_lanes(&c);
-    for (unsigned i = 0; i < c.lane_count && !err; i++)
-        if (job->text.len < c.w->bytes)
+    for (unsigned i = 0; i < c.lane_count && !err; i++) {
+        if (job->text.len >= c.w->bytes)
+            break;
+        if (i % AHEAD == 0)
+            err = read_ahead(&c, i);
+        if (!err)
             err = claim_lane(&c, &c.lanes[i]);
+    }
+    if (!err)
+        err = sl_query_fetch(db); /* to forget what is left */
     if (err)
         return err;
     found = sl_query_one(db, SL_QUERY_NEXT_CLAIM, " w", &c.w->next);
@@ -321,7 +306,9 @@ static int put_result(struct sl_database *db, struct sl_webhook_result *r,
                            : r->retry.result == SL_ATTEMPT_DEAD ? 2
                                                                 : 1,
                            (int)r->tries + 1, due);
-    if (!err && (r->attempt.failures > 0 || r->retry.failures > 0))
+    if (!err && r->retry.result == SL_ATTEMPT_DELIVERED)
+        err = sl_query_run(db, SL_QUERY_RESET_FAILURES, "t", r->endpoint);
+    else if (!err)
         err = sl_query_run(db, SL_QUERY_PUT_FAILURES, "tin", r->endpoint,
                            (int)r->retry.failures,
                            r->retry.slow > 0 ? now + r->retry.slow : 0);
@@ -334,15 +321,31 @@ static int put_result(struct sl_database *db, struct sl_webhook_result *r,
 }
 
 /* The counts of the rows decide, not those of the sender: several senders may
- * have deliveries of an endpoint. A result that comes too late, when another
- * sender has the delivery, is logged; it ends the delivery if it is a success.
- */
+ * have deliveries of an endpoint. */
+static int judge(struct sl_database *db, struct sl_webhook_result *r)
+{
+    int64_t failures = 0;
+    int found;
+
+    r->attempt.before = r->tries;
+    r->attempt.failures = 0;
+    sl_retry_judge(&r->attempt, &r->retry);
+    if (r->retry.result == SL_ATTEMPT_DELIVERED)
+        return 0;
+    found = sl_query_one(db, SL_QUERY_FAILURES, "t n", r->endpoint, &failures);
+    r->attempt.failures = (unsigned)failures;
+    sl_retry_judge(&r->attempt, &r->retry);
+    return found < 0 ? found : 0;
+}
+
+/* A result that comes too late, when another sender has the delivery, is
+ * logged; it ends the delivery if it is a success. */
 static int record_one(struct sl_database *db, struct sl_webhook_result *r,
                       sl_ns now)
 {
-    int64_t state = 0, tries = 0, lease = 0, failures = 0;
-    int found = sl_query_one(db, SL_QUERY_DELIVERY, "c nnnn", r->number, &state,
-                             &tries, &lease, &failures);
+    int64_t state = 0, tries = 0, lease = 0;
+    int err, found = sl_query_one(db, SL_QUERY_DELIVERY, "c nnn", r->number,
+                                  &state, &tries, &lease);
 
     r->disabled = false;
     r->known = false;
@@ -353,21 +356,69 @@ static int record_one(struct sl_database *db, struct sl_webhook_result *r,
     if (r->returned)
         return sl_query_run(db, SL_QUERY_RETURN_DELIVERY, "cnn", r->number,
                             r->not_before, r->lease);
-    r->attempt.before = r->tries;
-    r->attempt.failures = (unsigned)failures;
-    sl_retry_judge(&r->attempt, &r->retry);
+    err = judge(db, r);
+    if (err)
+        return err;
     r->known =
         state == 0 && ((tries == (int64_t)r->tries && lease == r->lease) ||
                        r->retry.result == SL_ATTEMPT_DELIVERED);
-    if (!r->known)
-        return put_attempt(db, r);
-    return put_result(db, r, now);
+    return r->known ? put_result(db, r, now) : put_attempt(db, r);
+}
+
+static int by_endpoint(const void *a, const void *b)
+{
+    const struct sl_webhook_result *const *x = a, *const *y = b;
+
+    size_t n = (*x)->endpoint.len, m = (*y)->endpoint.len;
+    int order = memcmp((*x)->endpoint.at, (*y)->endpoint.at, n < m ? n : m);
+
+    return order != 0 ? order : (n > m) - (n < m);
+}
+
+/* Locks the endpoints before anything is read: a message that is queued, or the
+ * result of another sender, changes the same rows, and what is not seen here
+ * would not wake the endpoint. In the order of their ids, so that two senders
+ * do not wait for each other. */
+static int lock_endpoints(struct sl_database *db,
+                          const struct sl_webhook_job *w)
+{
+    const struct sl_webhook_result **list;
+    int err = 0;
+
+    if (!db->driver->lock) /* the transaction has the database */
+        return 0;
+    list = sl_arena_take(&db->arena, w->count * sizeof(const void *));
+    if (!list)
+        return sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
+    for (unsigned i = 0; i < w->count; i++)
+        list[i] = &w->results[i];
+    qsort(list, w->count, sizeof(const void *), by_endpoint);
+    for (unsigned i = 0; i < w->count && !err; i++)
+        if (i == 0 || by_endpoint(&list[i - 1], &list[i]) != 0)
+            err = sl_query_run(db, SL_QUERY_LOCK_ENDPOINT, "t",
+                               list[i]->endpoint);
+    return err;
+}
+
+/* One round trip for what record_one() reads of all results. */
+static int read_results(struct sl_database *db, const struct sl_webhook_job *w)
+{
+    int err = lock_endpoints(db, w);
+
+    for (unsigned i = 0; i < w->count && !err; i++) {
+        const struct sl_webhook_result *r = &w->results[i];
+
+        err = sl_query_prefetch(db, SL_QUERY_DELIVERY, "c", r->number);
+        if (!err && !r->returned && r->attempt.status / 100 != 2)
+            err = sl_query_prefetch(db, SL_QUERY_FAILURES, "t", r->endpoint);
+    }
+    return err ? err : sl_query_fetch(db);
 }
 
 int sl_webhook_record(struct sl_database *db, struct sl_job *job)
 {
     struct sl_webhook_job *w = job->webhook;
-    int err = 0;
+    int err = read_results(db, w);
 
     for (unsigned i = 0; i < w->count && !err; i++) {
         struct sl_webhook_result *r = &w->results[i];
@@ -381,7 +432,7 @@ int sl_webhook_record(struct sl_database *db, struct sl_job *job)
                       r->retry.result == SL_ATTEMPT_DELIVERED))
             err = sl_webhook_schedule(db, r->org, r->endpoint, job->now);
     }
-    return err;
+    return err ? err : sl_query_fetch(db); /* to forget what is left */
 }
 
 /* ---- counts ---- */
