@@ -338,6 +338,26 @@ void sl_usage_buffer_flush_last(struct sl_usage_sink *sink)
     send_all(k);
 }
 
+/* The last segment that was opened has the highest sequence. */
+uint64_t sl_usage_buffer_mark(const struct sl_usage_sink *sink)
+{
+    return ((const struct sl_usage_buffer *)sink)->sequence;
+}
+
+bool sl_usage_buffer_is_recorded(const struct sl_usage_sink *sink,
+                                 uint64_t mark)
+{
+    const struct sl_usage_buffer *k = (const struct sl_usage_buffer *)sink;
+    const struct batch *first = TAILQ_FIRST(&k->sealed);
+    const struct sl_usage_segment *oldest = NULL;
+
+    if (first)
+        oldest = first->segment;
+    else if (k->open_count > 0)
+        oldest = sl_usage_segment_at(k->journal, k->open[0]);
+    return !oldest || oldest->sequence > mark;
+}
+
 void sl_usage_buffer_report(struct sl_usage_sink *sink,
                             const struct sl_usage_entry *usage)
 {

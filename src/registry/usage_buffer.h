@@ -61,6 +61,12 @@ struct sl_registry *sl_usage_buffer_registry(const struct sl_usage_sink *sink);
  * afterwards see it. NULL is allowed. */
 void sl_usage_buffer_flush(struct sl_usage_sink *sink);
 
+/* A mark behind all that was spent, and whether everything before a mark is
+ * recorded. */
+uint64_t sl_usage_buffer_mark(const struct sl_usage_sink *sink);
+bool sl_usage_buffer_is_recorded(const struct sl_usage_sink *sink,
+                                 uint64_t mark);
+
 /* Sends all of it once more, also if the database fails; before the registry
  * stops. */
 void sl_usage_buffer_flush_last(struct sl_usage_sink *sink);

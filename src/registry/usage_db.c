@@ -579,7 +579,7 @@ static int begin_hold(struct sl_database *db, struct sl_usage_entry *u)
     if (err != 1)
         return err ? err : put_hold(db, name, u, u->until);
     err = drop_hold(db, name);
-    if (!err && u->node.len > 0 && end.node.len == 0)
+    if (!err && u->node.len > 0 && !sl_str_eq(u->node, end.node))
         err = tell_node(db, name, u, u->node, u->start, end.amount);
     return err ? err : spend_hold(db, u, &own, end.amount, end.start);
 }
@@ -596,6 +596,22 @@ int sl_usage_db_owner(struct sl_database *db, struct sl_usage_entry *u)
     return err ? err : sl_database_copy(db, u->names_in, row.id, &u->id);
 }
 
+/* The hold has ended already, or its take is not recorded yet (`found` is 0).
+ * Its node knows the end now. A repeat by another node tells it nothing. */
+static int end_again(struct sl_database *db, struct sl_str name,
+                     const struct sl_usage_entry *u, int found)
+{
+    struct sl_str hold;
+    int known = 0;
+
+    if (u->node.len > 0)
+        known =
+            sl_query_one(db, SL_QUERY_DROP_END, "tt t", name, u->node, &hold);
+    if (known < 0)
+        return known;
+    return found || known ? 0 : put_hold(db, name, u, u->at);
+}
+
 static int end_hold(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct hold_name room;
@@ -603,22 +619,17 @@ static int end_hold(struct sl_database *db, struct sl_usage_entry *u)
     struct hold_row row;
     int err = find_hold(db, name, &row);
 
-    if (err == 0 && u->node.len > 0) {
-        err = sl_query_one(db, SL_QUERY_DROP_END, "t t", name, &row.scope);
-        if (err == 1)
-            return 0; /* the node knows now that it has ended */
-    }
-    if (err != 1)
-        return err ? err : put_hold(db, name, u, u->at);
-    if (row.scope.len == 0)
-        return 0; /* it has ended already */
+    if (err < 0)
+        return err;
+    if (err == 0 || row.scope.len == 0)
+        return end_again(db, name, u, err);
     err = 0;
     /* With several writers the owner is known by now: its slot is locked. */
     if (u->scope.len == 0)
         err = sl_usage_db_owner(db, u);
     if (!err)
         err = drop_hold(db, name);
-    if (!err && row.node.len > 0 && u->node.len == 0)
+    if (!err && row.node.len > 0 && !sl_str_eq(row.node, u->node))
         err = tell_node(db, name, u, row.node, row.start, u->amount);
     return err ? err : spend_hold(db, u, &row, u->amount, u->start);
 }

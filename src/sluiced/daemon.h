@@ -96,6 +96,7 @@ struct sl_quota_node {
     /* hold_ends.c, on that loop */
     struct sl_timer *ends_timer;
     bool reading_ends, ends_failed;
+    uint64_t ends_mark; /* of the usage buffer, behind the last end */
     sl_ns held_at; /* monotonic: when there was a hold; 0: not looked yet */
 };
 

@@ -11,7 +11,9 @@
  *
  * So the rest of the hold is in the lease again, and is returned if it is not
  * needed here. If the hold has expired here meanwhile, the table has refunded
- * it, and is charged with the actual amount.
+ * it, and is charged with the actual amount. That must happen once: the ends
+ * are not read again before the last ones are recorded as known, nor while the
+ * journal is full.
  */
 #include <string.h>
 
@@ -70,12 +72,26 @@ static void charge(struct sl_daemon *daemon, const struct ends *ends)
     }
 }
 
-/* Tells the usage database that this node knows of the end. */
-static void confirm(struct sl_daemon *daemon, const struct ends *ends)
+/* The usage of the first worker; NULL at the end. Can it be confirmed there
+ * that an end is known? */
+static struct sl_usage_sink *meter_of(const struct sl_quota_node *node)
 {
-    struct sl_usage_sink *meter = daemon->workers[0].engine_ctx.meter;
+    return node->daemon->workers[0].engine_ctx.meter;
+}
 
-    for (unsigned i = 0; meter && i < ends->count; i++) {
+static bool can_confirm(const struct sl_quota_node *node)
+{
+    const struct sl_usage_sink *meter = meter_of(node);
+
+    return meter && !meter->full;
+}
+
+/* Tells the usage database that this node knows of the end. */
+static void confirm(struct sl_quota_node *node, const struct ends *ends)
+{
+    struct sl_usage_sink *meter = meter_of(node);
+
+    for (unsigned i = 0; i < ends->count; i++) {
         const struct sl_usage_end *end = &ends->list[i];
         struct sl_usage_delta spent = {
             .act = SL_USAGE_ACT_HOLD_END,
@@ -83,12 +99,13 @@ static void confirm(struct sl_daemon *daemon, const struct ends *ends)
             .limit = ends->texts[i][2],
             .scope = SL_STR(""),
             .start = end->start,
-            .at = sl_daemon_now(daemon),
+            .at = sl_daemon_now(node->daemon),
             .amount = (int64_t)end->amount,
         };
 
         meter->calls->spent(meter, &spent);
     }
+    node->ends_mark = sl_usage_buffer_mark(meter);
 }
 
 /* Ends one hold in the table. If some of its limits have not ended yet, they
@@ -122,7 +139,7 @@ static void end_one(struct sl_quota_node *node, const struct ends *ends)
     if (whole && (state == SL_HOLD_EXPIRED || state == SL_HOLD_UNKNOWN))
         charge(daemon, ends);
     if (whole)
-        confirm(daemon, ends);
+        confirm(node, ends);
     sl_active_policy_release(active);
 }
 
@@ -147,7 +164,7 @@ static void on_read(struct sl_job *job)
     while (!job->err && !atomic_load(&node->over) &&
            sl_usage_ends_next(&rest, &end, texts)) {
         if (!is_same(&ends, &end)) {
-            if (ends.count > 0)
+            if (ends.count > 0 && can_confirm(node))
                 end_one(node, &ends);
             ends.count = 0;
         }
@@ -155,7 +172,7 @@ static void on_read(struct sl_job *job)
         memcpy(ends.texts[ends.count++], texts, sizeof(texts));
         any = true;
     }
-    if (ends.count > 0)
+    if (ends.count > 0 && can_confirm(node))
         end_one(node, &ends);
     if (any)
         sl_quota_leases_heartbeat(node->store, job->loop,
@@ -193,7 +210,9 @@ static void on_time(void *ctx)
     if (holds.held > 0 || node->held_at == 0)
         node->held_at = now;
     if (!node->reading_ends && !atomic_load(&node->lost) &&
-        (node->ends_failed || now - node->held_at <= AFTER))
+        (node->ends_failed || now - node->held_at <= AFTER) &&
+        can_confirm(node) &&
+        sl_usage_buffer_is_recorded(meter_of(node), node->ends_mark))
         read_ends(node);
     sl_timer_start(node->ends_timer, PERIOD);
 }

@@ -15,6 +15,7 @@
  *   (3) A report with a key is recorded once, at whichever daemons it was kept.
  *   (4) The sequences of a stream are recorded in order, without a gap.
  *   (5) A line that was recorded before its segment is not recorded with it.
+ *   (6) A mark behind a line is not recorded before the line.
  *
  * `prop-billing [SEEDS [FIRST]]`: SL_LONG=1 in the environment tries 10,000.
  */
@@ -423,6 +424,13 @@ static struct sl_usage_sink *a_sink(struct daemon *d, struct rng *rng)
     return sl_usage_buffer_sink(d->buffers[rng_below(rng, BUFFERS)]);
 }
 
+static void put_down(struct sl_usage_sink *sink,
+                     const struct sl_usage_delta *delta)
+{
+    sink->calls->spent(sink, delta);
+    CHECK(!sl_usage_buffer_is_recorded(sink, sl_usage_buffer_mark(sink)));
+}
+
 /* A check: without room it is denied. */
 static void spend(struct daemon *d, struct rng *rng)
 {
@@ -449,10 +457,10 @@ static void spend(struct daemon *d, struct rng *rng)
         delta.hold[0] = holds.count++;
         delta.hold[1] = 1;
         db.holds[delta.hold[0]] = (struct hold){.who = who};
-        sink->calls->spent(sink, &delta);
+        put_down(sink, &delta);
         return;
     }
-    sink->calls->spent(sink, &delta);
+    put_down(sink, &delta);
     acknowledged[who] += delta.amount;
 }
 
@@ -478,7 +486,7 @@ static void settle(struct daemon *d, struct rng *rng, const unsigned *owners)
         return;
     holds.ended[number] = true;
     acknowledged[owners[number]] += delta.amount;
-    sink->calls->spent(sink, &delta);
+    put_down(sink, &delta);
 }
 
 /* Keeps a report, perhaps one that another daemon has kept. */
@@ -549,6 +557,16 @@ static void step(struct daemon *daemons, unsigned *owners, struct rng *rng)
     }
 }
 
+/* All that the buffers have is recorded. (6) */
+static void check_recorded(const struct daemon *d)
+{
+    for (unsigned i = 0; i < BUFFERS; i++) {
+        const struct sl_usage_sink *sink = sl_usage_buffer_sink(d->buffers[i]);
+
+        CHECK(sl_usage_buffer_is_recorded(sink, sl_usage_buffer_mark(sink)));
+    }
+}
+
 /* The database works from now on, more often than not. */
 static void let_end(struct daemon *daemons, struct rng *rng)
 {
@@ -589,6 +607,7 @@ static void episode(uint64_t seed, const char *folder)
     for (unsigned i = 0; i < DAEMONS; i++) {
         CHECK_EQ(sl_usage_journal_room(daemons[i].journal),
                  sl_usage_journal_segments(daemons[i].journal)); /* (2) */
+        check_recorded(&daemons[i]);
         kill_daemon(&daemons[i], &rng);
         unlink(daemons[i].path);
     }

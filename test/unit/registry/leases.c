@@ -576,6 +576,36 @@ static void test_ends(struct world *w)
     hand_back(w, "z", 5);
 }
 
+static void test_repeated_ends(struct world *w)
+{
+    /* Z: the take, by node z; y: its end, by node y; -: by a daemon that does
+     * not have the hold. */
+    static const char *const repeats[] = {"Zy",  "yZ",  "Z-y", "-Zy",
+                                          "-yZ", "yZ-", "Z-y-"};
+    struct sl_usage_end end;
+
+    CASE("(9) whichever node repeats the end, its own node is told");
+    for (unsigned i = 0; i < SL_LEN(repeats); i++) {
+        CHECK_EQ(lease(w, "z", 6, 6), 6);
+        for (const char *by = repeats[i]; *by; by++) {
+            char node[2] = {*by == '-' ? '\0' : *by, '\0'};
+
+            put_hold(w, 20 + i,
+                     *by == 'Z' ? SL_USAGE_ACT_HOLD : SL_USAGE_ACT_HOLD_END,
+                     *by == 'Z' ? "z" : node, *by == 'Z' ? 6 : 2);
+        }
+        CHECK_EQ(told(w, "z", &end), 1);
+        CHECK_EQ(told(w, "y", &end), 0);
+        CHECK_EQ(look(w, "z").leased_here, 4);
+        put_hold(w, 20 + i, SL_USAGE_ACT_HOLD_END, "z", 2);
+        CHECK_EQ(told(w, "z", &end), 0);
+        put_hold(w, 20 + i, SL_USAGE_ACT_HOLD_END, "y", 2);
+        CHECK_EQ(told(w, "z", &end), 0);
+        CHECK_EQ(look(w, "z").leased_here, 4);
+        hand_back(w, "z", 4);
+    }
+}
+
 int main(void)
 {
     struct world w;
@@ -593,6 +623,7 @@ int main(void)
     test_freed_return(&w);
     test_nodes(&w);
     test_ends(&w);
+    test_repeated_ends(&w);
     test_portions(&w);
     world_close(&w);
     return CHECK_DONE();

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# ends.sh SLUICED SLUICED-TEST SLUICE -- a hold with units of a quota ends at
+# another daemon than the one that took it, while something fails: no unit is
+# lost, none is used twice. Rates in a Redis, quotas in a SQLite that both share.
+
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+past_midnight
+
+cat >p.yaml <<'EOF'
+sluice: 1
+env: test
+limits:
+  minutes: { kind: quota, per: org, rate: 120/month, deny: { status: 402 } }
+  api: { kind: fixed-window, per: org, rate: 1000/3000d }
+routes:
+  - { job: both, limits: [api, minutes] }
+default: []
+EOF
+
+# take ORG COST [SPAN]: one check at $http, held for a span
+take() {
+    ask /v1/check -d '{"job":"both","org":"'"$1"'","cost":{"minutes":'"$2"'}'"${3:+,\"hold\":\"$3\"}"'}'
+}
+
+# take_all ORG COST: COST units can be taken, and no unit more, at either daemon
+take_all() {
+    passes() {
+        for http in "$first" "$second"; do
+            take "$1" "$2"
+            [[ $out != *'"status":200,'* ]] || return 0
+        done
+        return 1
+    }
+    check "$2 units pass" until_ passes "$1" "$2"
+    for http in "$first" "$second"; do
+        take "$1" 1
+        check 'and no unit more' has "$out" '"status":402,'
+    done
+}
+
+# hold ORG COST SPAN: at the first daemon; leaves $hold
+hold() {
+    http=$first
+    take "$@"
+    check 'a hold at the first daemon' has "$out" '"status":200,'
+    hold=$(member hold | tr -d '"')
+}
+
+# settle HOLD COST: at the second daemon
+settle() {
+    fetch "http://$second/v1/holds/$1/settle" -d '{"cost":{"minutes":'"$2"'}}'
+}
+
+rows() {
+    python3 -c '
+import sqlite3, sys
+base = sqlite3.connect("file:c.db?mode=ro", uri=True, timeout=30)
+print(base.execute(sys.argv[1]).fetchone()[0])' "$1"
+}
+
+# Has the database so many ends for the first daemon?
+has_ends() {
+    [[ $(rows 'SELECT count(*) FROM usage_ends') = "$1" ]]
+}
+
+redis_start
+share -c p.yaml --threads 1 --state one --usage 'sqlite:c.db?shared'
+first=$http first_pid=$pid first_admin=$admin
+share -c p.yaml --threads 1 --state two --usage 'sqlite:c.db?shared'
+second=$http second_admin=$admin
+
+# ---- the answer is lost, and the client repeats it ----
+
+all_recorded() {
+    [[ $(metric sluice_usage_journal_bytes) = 0 ]]
+}
+hold again 120 300s
+admin=$first_admin
+check 'which is recorded' until_ all_recorded
+kill -STOP "$first_pid"
+settle "$hold" 20
+check 'it ends at the second' has "$out" '"held":120,"cost":20,'
+check 'the first is to be told' until_ has_ends 1
+settle "$hold" 20
+check 'the end is repeated' has "$out" '"again":true'
+admin=$second_admin
+check 'which is recorded' until_ all_recorded
+check 'the first is still to be told' has_ends 1
+kill -CONT "$first_pid"
+check 'until it knows' until_ has_ends 0
+take_all again 100
+
+# ---- the hold has expired in the table, and its end cannot be confirmed ----
+
+expired() {
+    http=$first
+    take late 0
+    [[ $out = *'"remaining":110,'* ]]
+}
+hold late 10 300s
+other=$hold
+hold late 100 2s
+fetch "http://$second/v1/holds/$hold/extend" -d '{"hold":"300s"}'
+check 'the second extends a hold' has "$out" '"state":"held"'
+check 'it expires at the first' until_ expired
+admin=$first_admin
+check 'which is recorded' until_ all_recorded
+kill -STOP "$first_pid"
+settle "$hold" 20
+check 'the second ends it' has "$out" '"held":100,"cost":20,'
+check 'and the first is to be told' until_ has_ends 1
+# Readers go on while this has the right to write.
+background lock.out python3 -c '
+import os, sqlite3, time
+base = sqlite3.connect("c.db", timeout=60, isolation_level=None)
+base.execute("BEGIN IMMEDIATE")
+open("locked", "w").close()
+while not os.path.exists("unlock"):
+    time.sleep(0.02)'
+check 'the database is locked' until_ test -e locked
+kill -CONT "$first_pid"
+before=$(metric sluice_usage_errors_total)
+fails() {
+    (($(metric sluice_usage_errors_total) >= before + 3))
+}
+check 'what the first knows cannot be recorded' until_ fails
+touch unlock
+check 'then it is' until_ has_ends 0
+fetch "http://$first/v1/holds/$other/release" -X POST
+check 'the other hold is released' answers 200
+take_all late 100
+finish
