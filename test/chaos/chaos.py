@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""chaos.py SETUP SLUICED [SEEDS] -- two daemons with one usage database, load,
-and faults; in the end the records equal what was acknowledged.
+"""chaos.py SETUP SLUICED CLOCK [SEEDS] -- two daemons with one usage
+database, load, and faults; in the end the records equal what was acknowledged.
 
 SETUP is sqlite, postgres or redis (rates in Redis, usage in PostgreSQL), or
-kills: SQLite, and a daemon is killed many times. A seed determines the faults,
-their order and the acts of each client; processes are real, so that no two runs
-are the same. SEEDS is FIRST-LAST or one number. The environment CHAOS_FAULTS
-selects faults by name.
+kills: SQLite, and a daemon is killed many times. CLOCK is the library of
+clock.c. A seed determines the faults, their order and the acts of each client;
+processes are real, so that no two runs are the same. SEEDS is FIRST-LAST or one
+number. The environment CHAOS_FAULTS selects faults by name.
 
 The faults, named as the functions below: a daemon or the database is killed, or
 both are; a daemon is stopped; the network is cut, or drops replies, or closes
@@ -165,7 +165,7 @@ class Client(threading.Thread):
 
 
 class Run:
-    def __init__(self, setup, program, seed):
+    def __init__(self, setup, program, clock, seed):
         self.kills = setup == "kills"
         self.setup = "sqlite" if self.kills else setup
         self.program, self.seed = program, seed
@@ -179,7 +179,8 @@ class Run:
                          for kind in ("capped", "billed", "metered")]
         with open(self.folder + "/p.yaml", "w", encoding="utf-8") as file:
             file.write(POLICY)
-        self.daemons = [Daemon(name, program, self.folder, self.words(name))
+        self.daemons = [Daemon(name, program, clock, self.folder,
+                               self.words(name))
                         for name in ("one", "two")]
 
     def words(self, name):
@@ -369,7 +370,7 @@ class Run:
         return wait_for(account.org + " used up", step, self.patience())
 
     def overshoot(self):
-        return sum(one.metric("sluice_quota_overshoot_units_total") or 0
+        return sum(one.overshoot_before + one.overshoot()
                    for one in self.daemons)
 
     def judge(self, account):
@@ -407,6 +408,18 @@ class Run:
                 wrong.append("overage of " + account.org)  # (3)
         return wrong
 
+    def lost_units(self, daemon):
+        """None: it cannot be read, however long one waits."""
+        lost = None
+
+        def read():
+            nonlocal lost
+            lost = daemon.metric("sluice_usage_lost_units_total")
+            return lost is not None
+
+        wait_for("metrics of " + daemon.name, read)
+        return lost
+
     def execute(self, count):
         clients = [Client(self, i) for i in range(6)]
         for one in clients:
@@ -429,8 +442,9 @@ class Run:
                         self.patience()):
             self.wrong += self.export_errors()
         for daemon in self.daemons:
-            if daemon.metric("sluice_usage_lost_units_total") != 0:
-                self.wrong.append("lost units of " + daemon.name)
+            lost = self.lost_units(daemon)
+            if lost != 0:
+                self.wrong.append("lost units of %s: %s" % (daemon.name, lost))
             if daemon.stop() != 0:
                 self.wrong.append("end of " + daemon.name)
         return not self.wrong
@@ -449,15 +463,16 @@ class Run:
 
 def main():
     setup, program = sys.argv[1], os.path.realpath(sys.argv[2])
+    clock = os.path.realpath(sys.argv[3])
     long = os.environ.get("SL_LONG")
-    seeds = sys.argv[3] if len(sys.argv) > 3 else ("1-40" if long else "1-1")
+    seeds = sys.argv[4] if len(sys.argv) > 4 else ("1-40" if long else "1-1")
     first, _, last = seeds.partition("-")
     count = 12 if long else 3
     if setup == "kills":
         first, last, count = 1, 1, 92 if long else 10
     failed = number = 0
     for seed in range(int(first), int(last or first) + 1):
-        run = Run(setup, program, seed)
+        run = Run(setup, program, clock, seed)
         try:
             good = run.execute(count)
         finally:
