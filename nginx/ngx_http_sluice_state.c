@@ -357,6 +357,25 @@ static ngx_int_t test_file(const ngx_http_sluice_main_conf_t *main,
     return check_reach(core, (const char *)folder, X_OK, log);
 }
 
+/* A file with the size that is written, if it can have it: old workers, of a
+ * reload, use theirs. */
+static void grow_file(const ngx_http_sluice_main_conf_t *main, ngx_log_t *log)
+{
+    struct sl_diag diag = {.sentence = ""};
+    int rc = sl_embed_grow((const char *)main->file.data, main->size, &diag);
+
+    if (rc > 0) {
+        ngx_log_error(NGX_LOG_NOTICE, log, 0,
+                      "sluice_state: \"%V\" has grown to %uz bytes; usage is "
+                      "kept",
+                      &main->file, main->size);
+    } else if (rc < 0) {
+        ngx_log_error(NGX_LOG_WARN, log, 0,
+                      "sluice_state: \"%V\" did not grow: %s", &main->file,
+                      diag.sentence);
+    }
+}
+
 /* Before and after it is opened: a file with links is not touched. */
 static ngx_int_t prepare_file(ngx_http_sluice_main_conf_t *main,
                               const ngx_core_conf_t *core, ngx_log_t *log)
@@ -367,6 +386,8 @@ static ngx_int_t prepare_file(ngx_http_sluice_main_conf_t *main,
     if (fd < 0)
         return NGX_ERROR;
     close(fd);
+    if (main->has_size)
+        grow_file(main, log);
     if (try_state(main, log) != NGX_OK || share_file(main, core, log) != NGX_OK)
         return NGX_ERROR;
     return check_reach(core, (const char *)main->file.data, R_OK | W_OK, log);

@@ -9,6 +9,7 @@
 #include "engine/hold_op.h"
 #include "identity/webhook.h"
 #include "libpolicy/libpolicy.h"
+#include "table/region.h"
 
 #define RENDER_MAX (1024 * 1024) /* a body, and the names of all limits */
 
@@ -104,6 +105,16 @@ void sl_embed_close(struct sl_embed *embed)
     sl_embed_keys_close(&embed->keys);
     sl_policy_unref(embed->policy);
     sl_alloc_free(&sl_alloc_libc, embed, sizeof(*embed));
+}
+
+int sl_embed_grow(const char *path, uint64_t size, struct sl_diag *diag)
+{
+    uint64_t was = sl_region_file_size(path), now = was;
+    int err = 0;
+
+    if (was > 0 && was < size)
+        err = sl_region_grow(path, size, &now, diag);
+    return err ? err : now > was;
 }
 
 const char *sl_embed_notice(const struct sl_embed *embed)

@@ -53,6 +53,13 @@ SL_MUST_USE int sl_embed_open(const struct sluice_policy *policy,
 /* NULL is allowed. */
 void sl_embed_close(struct sl_embed *embed);
 
+/* Before sl_embed_open(), where the policy is read: lets a file that is there
+ * grow to `size` bytes with all that is in it, as sl_region_grow(). 1: it has
+ * grown. 0: it is no smaller, has no room for twice the keys then, or another
+ * process uses it. */
+SL_MUST_USE int sl_embed_grow(const char *path, uint64_t size,
+                              struct sl_diag *diag);
+
 /* A message that a damaged file was moved aside, or that a file has another
  * size than `size`; "": none. */
 const char *sl_embed_notice(const struct sl_embed *embed);

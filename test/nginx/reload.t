@@ -88,13 +88,24 @@ like($t->read('error.log'), qr/state has 4194304 bytes, not 8388608, and is used
     'and is said');
 is(-s $t->dir . '/state', 4 << 20, 'the file stays');
 
+# After a stop it grows, and keeps them, too.
+my $last = $t->master;
+kill QUIT => $last;
+$t->wait_for(sub { !kill 0, $last }, 'nginx ends');
+$t->start;
+is(-s $t->dir . '/state', 8 << 20, 'the file grows at a start');
+is($t->get('/x', 'X-User-Id' => 'ann')->{status}, 429, 'with its counts');
+is($t->get('/x', 'X-User-Id' => 'eve')->{status}, 200, 'which are per caller');
+like($t->read('error.log'), qr/has grown to 8388608 bytes; usage is kept/,
+    'and says so');
+
 # sluiced with the same file.
 SKIP: {
     my $daemon = $ENV{SLUICED} // '';
     skip 'SLUICED names no daemon', 2 unless -x $daemon;
     $t->port('api');
     $t->spawn($daemon, '-c', $t->dir . '/policy.yaml', '--store',
-        'memory:' . $t->dir . '/state', '--memory', '4MiB', '--listen-http',
+        'memory:' . $t->dir . '/state', '--memory', '8MiB', '--listen-http',
         '127.0.0.1:' . $t->port('api'), '--listen-admin', 'off',
         '--listen-grpc', 'off', '--listen-resp', 'off');
     $t->wait_for(sub { $t->connect('api') }, 'sluiced listens');

@@ -1,7 +1,10 @@
 /* embed.c -- policies in a worker: which can be used, and deciding by them. */
 #include "embed/embed.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -176,6 +179,50 @@ TEST(addresses)
     sl_embed_close(embed);
     sluice_policy_release(policy);
     free(memory);
+}
+
+TEST(growing)
+{
+    struct sluice_policy *policy =
+        load("sluice: 1\nlimits:\n"
+             "  api: { kind: quota, per: user, rate: 5/month }\n"
+             "default: [api]\n");
+    char path[] = "/tmp/sluice-embed-XXXXXX", beside[64];
+    int fd = mkstemp(path);
+    struct sl_embed_options options = {
+        .path = path, .size = 1 << 20, .now = read_clock};
+    struct sl_request request = {
+        .method = SL_STR("GET"), .path = SL_STR("/x"), .user = SL_STR("ann")};
+    struct sl_peer peer = {.is_unix = true};
+    struct sl_diag diag = {.sentence = ""};
+    struct sl_embed *embed = NULL;
+    struct sl_embed_answer a;
+
+    CASE("a file that is empty");
+    CHECK_EQ(sl_embed_grow(path, 2 << 20, &diag), 0);
+    CHECK(sl_embed_open(policy, &options, &embed, &diag) == 0);
+    CHECK(sl_embed_decide(embed, &request, &peer, &a, &diag) == 0);
+    sl_embed_close(embed);
+
+    CASE("no larger, then twice as large, with its usage");
+    CHECK_EQ(sl_embed_grow(path, 1 << 20, &diag), 0);
+    CHECK_EQ(sl_embed_grow(path, 2 << 20, &diag), 1);
+    CHECK_EQ(sl_embed_grow(path, 2 << 20, &diag), 0);
+    options.size = 0;
+    CHECK(sl_embed_open(policy, &options, &embed, &diag) == 0);
+    CHECK(sl_embed_decide(embed, &request, &peer, &a, &diag) == 0);
+    CHECK(a.remaining == 3);
+    sl_embed_close(embed);
+
+    CASE("a file that cannot be written, or is no state");
+    snprintf(beside, sizeof(beside), "%s.growing", path);
+    CHECK(mkdir(beside, 0700) == 0);
+    CHECK(sl_embed_grow(path, 4 << 20, &diag) < 0 && diag.sentence[0]);
+    CHECK(rmdir(beside) == 0 && truncate(path, 4096) == 0);
+    CHECK_EQ(sl_embed_grow(path, 4 << 20, &diag), 0);
+    unlink(path);
+    close(fd);
+    sluice_policy_release(policy);
 }
 
 TEST(failures)
