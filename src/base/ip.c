@@ -228,6 +228,29 @@ bool sl_ip_parse(struct sl_str text, struct sl_ip *ret)
     return true;
 }
 
+bool sl_ip_is_plain_v4(struct sl_str text)
+{
+    unsigned dots = 0, digits = 0, value = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned digit = (unsigned char)text.at[i] - (unsigned)'0';
+
+        if (text.at[i] == '.') {
+            if (digits == 0 || ++dots > 3)
+                return false;
+            digits = value = 0;
+            continue;
+        }
+        if (digit > 9 || (digits > 0 && value == 0))
+            return false;
+        digits++;
+        value = value * 10 + digit;
+        if (value > 255)
+            return false;
+    }
+    return dots == 3 && digits > 0;
+}
+
 bool sl_ip_is_v4(const struct sl_ip *ip)
 {
     return memcmp(ip->bytes, v4_prefix, sizeof(v4_prefix)) == 0;

@@ -29,6 +29,9 @@ struct sl_net {
  * none of these; then *ret is untouched. */
 SL_MUST_USE bool sl_ip_parse(struct sl_str text, struct sl_ip *ret);
 
+/* Is it an IPv4 address as sl_ip_print() writes it? */
+bool sl_ip_is_plain_v4(struct sl_str text);
+
 bool sl_ip_is_v4(const struct sl_ip *ip);
 
 /* The IPv4 address inside 64:ff9b::/96 (NAT64, RFC 6052); other addresses are

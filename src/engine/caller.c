@@ -230,6 +230,10 @@ struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
     struct sl_ip ip;
     size_t len;
 
+    if (sl_ip_is_plain_v4(text)) { /* most are: nothing to rewrite */
+        memcpy(out, text.at, text.len);
+        return (struct sl_str){out, text.len};
+    }
     if (text.len == 0 || !sl_ip_parse(text, &ip))
         return SL_STR("unknown");
     ip = sl_ip_untranslated(&ip);

@@ -22,7 +22,7 @@ enum {
 };
 
 struct slot {
-    uint64_t number;
+    uint64_t index; /* of the record; see number_of() */
     sl_ns at, retry_in;
     uint64_t cost, capacity, remaining;
     const char *reason; /* static */
@@ -246,23 +246,29 @@ void sl_denial_ring_decision(struct sl_denial_ring *ring,
     pthread_mutex_lock(&ring->lock);
     slot = &ring->slots[ring->end % SL_DENIAL_RING];
     fill(slot, d);
-    slot->number =
-        sl_hash64(&ring->secret, (struct sl_str){(const char *)&ring->end,
-                                                 sizeof(ring->end)}) >>
-        1;
-    ring->end++;
+    slot->index = ring->end++;
     pthread_mutex_unlock(&ring->lock);
 }
 
 /* ---- copies ---- */
 
-static void copy(const struct slot *slot, struct sl_denial_copy *ret)
+/* The number of a record: no other ring of any daemon has it. */
+static uint64_t number_of(const struct sl_denial_ring *ring,
+                          const struct slot *slot)
+{
+    struct sl_str index = {(const char *)&slot->index, sizeof(slot->index)};
+
+    return sl_hash64(&ring->secret, index) >> 1;
+}
+
+static void copy(const struct sl_denial_ring *ring, const struct slot *slot,
+                 struct sl_denial_copy *ret)
 {
     const char *texts = ret->texts;
 
     memcpy(ret->texts, slot->texts, slot->ends[slot->text_count - 1]);
     ret->record = (struct sl_denial_record){
-        .number = slot->number,
+        .number = number_of(ring, slot),
         .at = slot->at,
         .allowed = slot->allowed,
         .degraded = slot->degraded,
@@ -331,7 +337,7 @@ unsigned sl_denial_ring_take(struct sl_denial_ring *ring,
             continue;
         }
         same[bucket]++;
-        copy(slot, &ret[count++]);
+        copy(ring, slot, &ret[count++]);
     }
     pthread_mutex_unlock(&ring->lock);
     return count;
@@ -356,11 +362,12 @@ static bool has_name(const struct slot *slot, struct sl_str scope,
     return false;
 }
 
-static bool matches(const struct slot *slot,
+static bool matches(const struct sl_denial_ring *ring, const struct slot *slot,
                     const struct sl_denial_query *query)
 {
     if (slot->erased || slot->at > query->before ||
-        (slot->at == query->before && slot->number >= query->before_number))
+        (slot->at == query->before &&
+         number_of(ring, slot) >= query->before_number))
         return false;
     if (query->request_id.len > 0)
         return sl_str_eq(text_of(slot, slot->texts, REQUEST_ID),
@@ -400,8 +407,9 @@ static unsigned find_in(struct sl_denial_ring *ring, bool all,
     for (; i < ring->end; i++) {
         const struct slot *slot = &ring->slots[i % SL_DENIAL_RING];
 
-        if (matches(slot, query))
-            ret[count++] = (struct found){ring, i, slot->at, slot->number};
+        if (matches(ring, slot, query))
+            ret[count++] =
+                (struct found){ring, i, slot->at, number_of(ring, slot)};
     }
     pthread_mutex_unlock(&ring->lock);
     return count;
@@ -415,9 +423,9 @@ static bool read_found(const struct found *found, struct sl_denial_copy *ret)
     bool there;
 
     pthread_mutex_lock(&ring->lock);
-    there = slot->number == found->number && !slot->erased;
+    there = slot->index == found->index && !slot->erased;
     if (there)
-        copy(slot, ret);
+        copy(ring, slot, ret);
     pthread_mutex_unlock(&ring->lock);
     return there;
 }

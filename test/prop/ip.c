@@ -206,6 +206,9 @@ static const char *noise_broken(struct rng *rng, char text[128])
         return "(5)";
     if (read && !known && !strpbrk(text, "[%") && strchr(text, ':') == NULL)
         return "(5) too lax";
+    if (sl_ip_is_plain_v4((struct sl_str){text, len}) !=
+        (inet_pton(AF_INET, text, theirs) == 1))
+        return "(5) plain";
     return NULL;
 }
 

@@ -59,6 +59,9 @@ TEST(notations)
         CASE(rows[i].why);
         CHECK_STR(shown(rows[i].text), rows[i].want);
         CHECK_STR(shown(rows[i].want), rows[i].want);
+        CHECK_EQ(sl_ip_is_plain_v4(sl_str_c(rows[i].text)),
+                 strcmp(rows[i].text, rows[i].want) == 0 &&
+                     !strchr(rows[i].text, ':'));
     }
     CASE("the longest text");
     CHECK_STR(shown("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.254"),
@@ -143,11 +146,13 @@ TEST(refused)
         struct sl_ip ip = {{7}}, before = ip;
 
         if (!CHECK(!sl_ip_parse(sl_str_c(refused[i]), &ip)) ||
-            !CHECK(memcmp(&ip, &before, sizeof(ip)) == 0))
+            !CHECK(memcmp(&ip, &before, sizeof(ip)) == 0) ||
+            !CHECK(!sl_ip_is_plain_v4(sl_str_c(refused[i]))))
             printf("# %s\n", refused[i]);
     }
     CASE("a NUL inside is no end");
     CHECK(!sl_ip_parse(SL_STR("1.2.3.4\0"), &(struct sl_ip){{0}}));
+    CHECK(!sl_ip_is_plain_v4(SL_STR("1.2.3.4\0")));
     CHECK(!sl_ip_parse(SL_STR("::1\0"), &(struct sl_ip){{0}}));
     CHECK(!sl_ip_parse((struct sl_str){NULL, 0}, &(struct sl_ip){{0}}));
 }
