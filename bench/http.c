@@ -22,24 +22,39 @@
 #define AT_ONCE 1000 /* checks in an array that fills the table */
 #define MIB     (1024.0 * 1024.0)
 
-static const char policy[] =
-    "sluice: 1\n"
-    "plans: { default: free, free: {}, pro: {} }\n"
-    "identity:\n"
-    "  user: [header.x-user-id]\n"
-    "  trusted_proxies: [127.0.0.0/8]\n"
-    "limits:\n"
-    "  per-user:\n"
-    "    kind: token-bucket\n"
-    "    per: user\n"
-    "    rate: { free: 1000k/s, pro: 2000k/s }\n"
-    "  daily: { kind: fixed-window, per: user, rate: 1000/day }\n"
-    "routes:\n"
-    "  - { match: GET /api/v1/things/:id, limits: [per-user] }\n"
-    "  - { match: /kept, limits: [daily] }\n"
-    "default: [per-user]\n";
+#define POLICY                                                                 \
+    "sluice: 1\n"                                                              \
+    "plans: { default: free, free: {}, pro: {} }\n"                            \
+    "identity:\n"                                                              \
+    "  user: [header.x-user-id]\n"                                             \
+    "  trusted_proxies: [127.0.0.0/8]\n"                                       \
+    "limits:\n"                                                                \
+    "  per-user:\n"                                                            \
+    "    kind: token-bucket\n"                                                 \
+    "    per: user\n"                                                          \
+    "    rate: { free: 1000k/s, pro: 2000k/s }\n"                              \
+    "  daily: { kind: fixed-window, per: user, rate: 1000/day }\n"             \
+    "  closed: { kind: quota, per: user, rate: 1/month }\n"                    \
+    "routes:\n"                                                                \
+    "  - { match: GET /api/v1/things/:id, limits: [per-user] }\n"              \
+    "  - { match: /kept, limits: [daily] }\n"                                  \
+    "  - { match: /closed, limits: [per-user, closed] }\n"                     \
+    "default: [per-user]\n"
 
-enum what { NGINX, AUTH, CHECK, MANY, KNOWN, WHATS };
+static const char policy[] = POLICY;
+static const char policy_off[] = POLICY "server: { denials: off }\n";
+
+enum what {
+    NGINX,
+    AUTH,
+    CHECK,
+    MANY,
+    KNOWN,
+    CHECK_OFF,
+    REFUSED,
+    REFUSED_OFF,
+    WHATS
+};
 
 /* What is asked of whom, and what the turns came to. */
 struct row {
@@ -128,6 +143,23 @@ static void ask_checks(struct sl_buf *out, unsigned user, unsigned count)
     sl_buf_done(&body);
 }
 
+/* Refused, but for the first of a user. */
+static void ask_refused(struct sl_buf *out, unsigned user)
+{
+    char body[128];
+    int len = snprintf(body, sizeof(body),
+                       "{\"path\":\"/closed\",\"user\":\"user-%u\","
+                       "\"ip\":\"192.0.2.77\"}",
+                       user);
+
+    if (sl_buf_addf(out,
+                    "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n"
+                    "Content-Type: application/json\r\n"
+                    "Content-Length: %d\r\n\r\n%s",
+                    len, body))
+        die("there is no memory");
+}
+
 static void open_row(struct row *row, enum what what, struct server *server)
 {
     row->server = server;
@@ -137,6 +169,8 @@ static void open_row(struct row *row, enum what what, struct server *server)
             ask_auth(&row->questions[i], i);
         else if (what == KNOWN)
             ask_known(&row->questions[i], i);
+        else if (what == REFUSED || what == REFUSED_OFF)
+            ask_refused(&row->questions[i], i);
         else
             ask_checks(&row->questions[i], i, what == MANY ? ARRAY : 1);
     }
@@ -302,18 +336,22 @@ static void check_known(const struct server *s)
 int main(void)
 {
     static struct row rows[WHATS];
-    static struct server sluiced, known, nginx;
+    static struct server sluiced, known, off, nginx;
     bool has_nginx = start_nginx(&nginx, "");
 
     start_sluiced(&sluiced, policy);
     start_known(&known);
+    start_sluiced_store(&off, policy_off, "memory:");
     if (!stay_aside())
         fprintf(stderr, "bench: there is one processor; load and server share "
                         "it\n");
     if (has_nginx)
         open_row(&rows[NGINX], NGINX, &nginx);
     for (unsigned what = AUTH; what < WHATS; what++)
-        open_row(&rows[what], what, what == KNOWN ? &known : &sluiced);
+        open_row(&rows[what], what,
+                 what == KNOWN                              ? &known
+                 : what == CHECK_OFF || what == REFUSED_OFF ? &off
+                                                            : &sluiced);
     measure(rows, has_nginx);
     if (has_nginx) {
         compare("auth", &rows[AUTH], &rows[NGINX], 1, 1.0,
@@ -327,6 +365,11 @@ int main(void)
     compare("token and subject", &rows[KNOWN], &rows[AUTH], 1, 1.25,
             "/v1/auth with a token and its subject's plan, both at hand, "
             "against a header that says who it is");
+    compare("denials, passes", &rows[CHECK], &rows[CHECK_OFF], 1, 1.03,
+            "/v1/check that passes, against `denials: off`");
+    compare("denials, refusals", &rows[REFUSED], &rows[REFUSED_OFF], 1, 1.03,
+            "/v1/check that is refused, with an address, against "
+            "`denials: off`");
     measure_memory(&sluiced);
     if (!has_nginx)
         die("there is no nginx to compare with: scripts/setup installs it");

@@ -18,13 +18,19 @@
 #define DEEP    64
 #define BATCHES 1024
 
-static const char policy[] =
-    "sluice: 1\n"
-    "limits:\n"
-    "  second: { kind: token-bucket, per: user, rate: 1000k/s }\n"
-    "  hour: { kind: fixed-window, per: user, rate: 1000M/hour }\n"
-    "routes: [{ match: GET /api/v1/things/:id, limits: [second, hour] }]\n"
-    "default: [second]\n";
+#define LIMITS                                                                 \
+    "sluice: 1\n"                                                              \
+    "limits:\n"                                                                \
+    "  second: { kind: token-bucket, per: user, rate: 1000k/s }\n"             \
+    "  hour: { kind: fixed-window, per: user, rate: 1000M/hour }\n"            \
+    "  closed: { kind: quota, per: user, rate: 1/month }\n"                    \
+    "routes:\n"                                                                \
+    "  - { match: GET /api/v1/things/:id, limits: [second, hour] }\n"          \
+    "  - { match: GET /closed, limits: [second, closed] }\n"                   \
+    "default: [second]\n"
+
+static const char policy[] = LIMITS;
+static const char policy_off[] = LIMITS "server: { denials: off }\n";
 
 /* A bucket of 100 tokens that refills by 100 a second, as people write it. */
 static const char script[] =
@@ -94,6 +100,15 @@ static void check(struct sl_buf *out, unsigned key)
     write_words(out, line);
 }
 
+/* Refused, but for the first of a user. */
+static void refused(struct sl_buf *out, unsigned key)
+{
+    char line[128];
+
+    snprintf(line, sizeof(line), "SLUICE.CHECK GET /closed user user:%u", key);
+    write_words(out, line);
+}
+
 /* ---- loads ---- */
 
 enum what {
@@ -104,10 +119,13 @@ enum what {
     CL_DEEP,
     CHECK_DEEP,
     CL_UNIX,
+    CHECK_OFF,
+    REFUSED,
+    REFUSED_OFF,
     WHATS
 };
 
-enum who { REDIS, SLUICED, SLUICED_UNIX, WHOS };
+enum who { REDIS, SLUICED, SLUICED_UNIX, SLUICED_OFF, WHOS };
 
 static const struct {
     enum who who;
@@ -121,6 +139,9 @@ static const struct {
     [CL_DEEP] = {SLUICED,      DEEP, throttle},
     [CHECK_DEEP] = {SLUICED,      DEEP, check   },
     [CL_UNIX] = {SLUICED_UNIX, 1,    throttle},
+    [CHECK_OFF] = {SLUICED_OFF,  DEEP, check   },
+    [REFUSED] = {SLUICED,      DEEP, refused },
+    [REFUSED_OFF] = {SLUICED_OFF,  DEEP, refused },
 };
 
 struct row {
@@ -229,6 +250,11 @@ static void print(const struct row *r)
             "SLUICE.CHECK of two limits against INCR in Redis");
     compare("unix socket", &r[CL_UNIX], &r[CL], 0.6,
             "CL.THROTTLE over a unix socket against TCP, pipeline 1");
+    compare("denials, passes", &r[CHECK_DEEP], &r[CHECK_OFF], 1.03,
+            "SLUICE.CHECK that passes, against `denials: off`; pipeline 64");
+    compare("denials, refusals", &r[REFUSED], &r[REFUSED_OFF], 1.03,
+            "SLUICE.CHECK that is refused, against `denials: off`, which also "
+            "records nothing for what-if; pipeline 64");
 }
 
 int main(void)
@@ -241,6 +267,7 @@ int main(void)
             "installs it");
     start_sluiced_resp(&servers[SLUICED], policy, false);
     start_sluiced_resp(&servers[SLUICED_UNIX], policy, true);
+    start_sluiced_resp(&servers[SLUICED_OFF], policy_off, false);
     if (!stay_aside())
         fprintf(stderr, "bench: there is one processor; load and server share "
                         "it\n");

@@ -252,11 +252,12 @@ static void wait_for_path(const struct server *s)
 
 void start_sluiced_resp(struct server *s, const char *policy, bool is_unix)
 {
-    char program[4096], path[128], resp[128];
+    char program[4096], name[32], path[128], resp[128];
 
     find_sluiced(program, sizeof(program));
-    write_file(path, "resp.yaml", sl_str_c(policy));
     *s = (struct server){.name = "sluiced", .port = free_port()};
+    snprintf(name, sizeof(name), "resp-%u.yaml", s->port);
+    write_file(path, name, sl_str_c(policy));
     snprintf(s->path, sizeof(s->path), "%s/resp", work_folder());
     if (is_unix)
         snprintf(resp, sizeof(resp), "unix:%s", s->path);
