@@ -35,7 +35,7 @@ EOF
 books=${SLUICE_TEST_POSTGRES:-sqlite:./books.db}
 write_policy 'denials: hashed'
 start_virtual -c p.yaml --threads 1 --store memory: --usage "$books" \
-    --listen-resp 127.0.0.1:0
+    --listen-resp 127.0.0.1:0 --listen-grpc 127.0.0.1:0
 clock 2026-11-15T14:03:00Z
 
 # why WORD...: asks the daemon.
@@ -76,6 +76,20 @@ resp_id=by-redis-7
 run redis-cli -p "${resp##*:}" SLUICE.CHECK path /x user ann id "$resp_id"
 why "$resp_id"
 check 'RESP' has "$out" "Request $resp_id, daemon"
+
+# A RateLimitRequest of the domain "d" with the entries path=/x and user=gus.
+should_rate_limit() {
+    printf '\0\0\0\0\x1e\x0a\x01d\x12\x19\x0a\x0a\x0a\x04path\x12\x02/x\x0a\x0b\x0a\x04user\x12\x03gus' |
+        curl -sS --http2-prior-knowledge -H 'content-type: application/grpc' \
+            -H 'te: trailers' --data-binary @- -o grpc.out \
+            "http://$(where grpc)/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+}
+
+for _ in 1 2; do should_rate_limit; done
+grpc_id=$(grep -ao 'req_[a-z0-9]*' grpc.out | head -n 1)
+why "$grpc_id"
+check 'gRPC' has "$out" "Request $grpc_id, daemon"
+check 'by its limit' has "$out" 'The limit "requests" per user'
 
 for _ in 1 2; do ask_for ann /minutes ',"org":"acme"'; done
 why "$(id)"
@@ -214,7 +228,7 @@ counts() {
 check 'they are in the database' until_ written
 seen=0 cursor=
 while page "$cursor" && ((count > 0)); do seen=$((seen + count)); done
-check 'pages have each record once' [ "$seen" = 17 ]
+check 'pages have each record once' [ "$seen" = 18 ]
 for bad in 'limit=0' 'limit=1001' 'before=7' 'scope=user' 'from=x' 'passed=1' 'x=1' \
     'request_id=' 'request_id' 'scope=&id=' 'scope=user&id='; do
     tell "/v1/denials?$bad"
