@@ -183,7 +183,28 @@ test("numbers, people and changes", async (t) => {
         await page.locator("dialog form").getByRole("button", { name: "Block" }).click();
         await page.getByText("ann is blocked").waitFor();
         await page.getByRole("button", { name: "Unblock" }).click();
-        await page.getByText("None is blocked").waitFor();
+        await page.getByText("No caller is blocked").waitFor();
+    });
+
+    await t.test("a block is no limit that can be changed", async () => {
+        for (const id of ["ann", "eve"]) {
+            await post(`${sluiced.admin}/v1/blocks/user/${id}`, { until: "1h" });
+            await check(sluiced, { method: "GET", path: "/api/search", user: id });
+        }
+        await open(page, sluiced, "who");
+        for (const id of ["ann", "eve"]) { // by a limit and a block; by a block alone
+            const details = page.getByLabel(`Details of user ${id}`, { exact: true });
+
+            await page.locator("tr", { has: details }).getByText("(blocked)").waitFor();
+            await details.click();
+            await page.getByText("The caller is blocked.").first().waitFor();
+            await page.getByRole("button", { name: "Override", exact: true }).click();
+            await page.locator("dialog select[name=limit]").waitFor();
+            assert.deepEqual(await page.locator("dialog select[name=limit] option")
+                .allInnerTexts(), ["search"]);
+            await page.getByRole("button", { name: "Close" }).click();
+            await fetch(`${sluiced.admin}/v1/blocks/user/${id}`, { method: "DELETE" });
+        }
     });
 
     await t.test("a kill switch, and the audit of all that", async () => {
@@ -224,6 +245,7 @@ test("numbers, people and changes", async (t) => {
 
     await t.test("a price makes costs", async () => {
         await open(page, sluiced, "costs");
+        await page.getByText("no price is set").waitFor(); // and costs are not 0.00
         await page.getByLabel("Price of a unit of ai-tokens").fill("0.01");
         await page.keyboard.press("Tab");
         await page.locator(".tile .value", { hasText: /^[1-9].*\.\d\d$/ }).waitFor();
@@ -287,6 +309,11 @@ test("daemons that share a database are summed, or shown alone", async (t) => {
     await shot(page, "daemons-1440-light");
     await page.getByLabel("Daemon", { exact: true }).selectOption(String(other.id));
     await requests(57);
+    await page.goto(`${both[0].admin}/ui/#policy`); // what was recorded is of one of them
+    await page.getByLabel("Candidate", { exact: true }).fill(POLICY.replace("20/min", "40/min"));
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByText("alone, the daemon that serves this page, and not of the other 1")
+        .waitFor();
     await page.goto(`${both[0].admin}/ui/#who`);
     await page.getByLabel("Daemon", { exact: true }).selectOption("all");
     await page.locator("tr", { hasText: "ann" }).getByText("40", { exact: true }).waitFor();

@@ -357,7 +357,7 @@ test("the usage page: meters, states, history, upgrade", async (t) => {
         assert.equal(await page.getByRole("meter", { name: "From 80" })
             .getAttribute("aria-valuetext"), "83 of 100 minutes, 83%");
         assert.match(await page.locator("sluice-meter[label='From 80'] .under").innerText(),
-            /83% used\s*More than 80 % used\s*Resets on (November 30|December 1)\s*At this rate used up on November 1\d\s*Upgrade/);
+            /83% used\s*More than 80% used\s*Resets on (November 30|December 1)\s*At this rate used up on November 1\d\s*Upgrade/);
         assert.ok(await page.locator(".history svg[aria-label^='Counted: ']").count());
         await page.locator("summary").first().click();
         await audit(page);

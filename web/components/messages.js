@@ -37,7 +37,7 @@ const en = {
     overage: "{n} {unit} over the limit",
     credits: "{n} {unit} of credit left",
     credited: "{n} {unit} paid from credits",
-    state_warn: "More than 80 % used",
+    state_warn: "More than 80% used",
     state_high: "Nearly used up",
     state_over: "Used up",
     degraded: "These figures may be incomplete at the moment.",

@@ -7,6 +7,11 @@ const axis = (more = {}) => ({
     stroke: color("--soft"), grid: { stroke: color("--grid"), width: 1 },
     ticks: { stroke: color("--grid"), width: 1 }, ...more });
 
+const hours = (at) => new Date(at * 1000).toLocaleTimeString([], {
+    hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const minutes = (at) => new Date(at * 1000).toLocaleString([], {
+    dateStyle: "medium", timeStyle: "medium" });
+
 // chart(place, { label, series: [{ label, color, dash, fill }], unit })
 // Returns { set(data), stop() }; data is [times, ...columns].
 export function chart(place, { label, series, unit = "", most }) {
@@ -19,16 +24,16 @@ export function chart(place, { label, series, unit = "", most }) {
         plot?.destroy();
         plot = new window.uPlot({
             width: Math.max(place.clientWidth, 200), height: 230,
-            cursor: { y: false }, legend: { live: true },
+            cursor: { y: false },
             scales: { y: { range: (_, low, high) =>
                 [0, Math.max(high * 1.1, most ?? 1)] } },
-            axes: [axis(), axis({ size: 62, values: (_, ticks) =>
+            axes: [axis({ values: (_, ticks) => ticks.map(hours) }), axis({ size: 62, values: (_, ticks) =>
                 ticks.map((tick) => `${tick}${unit}`) })],
-            series: [{}, ...series.map((one) => ({
+            series: [{ label: "", value: (_, at) => at ? minutes(at) : "" }, ...series.map((one) => ({
                 label: one.label, width: 2, points: { show: false },
                 stroke: color(one.color), dash: one.dash,
                 fill: one.fill ? `${color(one.color)}22` : undefined,
-                value: (_, value) => value === null || value === undefined ? "–"
+                value: (_, value) => value === null || value === undefined ? ""
                     : `${Math.round(value * 10) / 10}${unit}`,
             }))],
         }, data, place);

@@ -20,6 +20,9 @@ const day = (date) => date.toISOString().slice(0, 10);
 
 const lines = (text) => text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
 
+// A cost, or a dash where the limit has no price.
+const priced = (limit, amount, all) => all[limit] > 0 ? money(amount) : "–";
+
 const costOf = (rows, all) => rows.reduce((total, row) =>
     total + row.used * (all[row.limit] ?? 0), 0);
 
@@ -43,7 +46,8 @@ const costTable = (rows, all) => table(["Subject", "Limit", "#Units", "#Overage"
         .sort(([, a], [, b]) => b - a).slice(0, 100)
         .map(([row, cost]) => [
             el("span", {}, `${row.scope} `, key(row.id)), row.limit,
-            `${number(row.used)} ${row.unit ?? ""}`, number(row.overage ?? 0), money(cost)]),
+            `${number(row.used)} ${row.unit ?? ""}`, number(row.overage ?? 0),
+            priced(row.limit, cost, all)]),
     "No quota was used this month.");
 
 // The use of each day, of the subjects that cost the most.
@@ -63,7 +67,7 @@ async function days(rows, all) {
                     one.used * (all[meter.name] ?? 0));
     }
     return table(["Day", "#Cost"], [...found].sort().reverse()
-        .map(([name, cost]) => [name, money(cost)]), "No day has usage.");
+        .map(([name, cost]) => [name, cost > 0 ? money(cost) : "–"]), "No day has usage.");
 }
 
 // What the endpoints took in the last day, as far back as the daemons remember.
@@ -74,7 +78,7 @@ function endpoints(history, all) {
         .sort(([, a, x], [, b, y]) => y - x || b - a);
 
     return table(["Endpoint", "Limit", "#Units", "#Cost"], rows.map(([use, units, cost]) =>
-        [key(use.endpoint || "–"), use.limit, number(units), money(cost)]),
+        [key(use.endpoint || "–"), use.limit, number(units), priced(use.limit, cost, all)]),
         "No request took units of a quota yet.");
 }
 
@@ -100,7 +104,9 @@ export function open(main) {
         const all = prices.all();
 
         tiles.replaceChildren(
-            tile("This month", money(costOf(rows, all)), "units times price"),
+            rows.some((row) => all[row.limit] > 0)
+                ? tile("This month", money(costOf(rows, all)), "units times price")
+                : tile("This month", "–", "no price is set: see Prices"),
             tile("Subjects", number(new Set(rows.map((row) => row.id)).size), "with usage"));
         places.costs.replaceChildren(costTable(rows, all));
         places.prices.replaceChildren(priceTable(rows, draw));

@@ -52,11 +52,12 @@ export const tile = (label, value, note = "", kind = "") =>
 
 // ---- numbers and times ----
 
-const whole = new Intl.NumberFormat("en-US");
+const plain = new Intl.NumberFormat("en-US");
 const short = new Intl.NumberFormat("en-US", { notation: "compact",
                                                maximumFractionDigits: 1 });
 
-export const number = (n) => n >= 100_000 ? short.format(n) : whole.format(n);
+export const whole = (n) => plain.format(n);
+export const number = (n) => n >= 100_000 ? short.format(n) : whole(n);
 export const percent = (part, of) =>
     of > 0 ? `${(100 * part / of).toFixed(1)} %` : "–";
 

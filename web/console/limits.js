@@ -1,14 +1,17 @@
 // Limits: every limit with its rates by plan, and what it did in the last hour.
 import { daemons, get, sum, together } from "./api.js";
-import { card, duration, el, key, number, percent, pill, table, tile } from "./dom.js";
+import { card, duration, el, key, number, percent, pill, table, tile, whole } from "./dom.js";
 import { History, totals } from "./history.js";
 
 export const title = "Limits";
 
 const MODES = { enforce: ["good", "enforce"], shadow: ["warn", "dry run"], off: ["", "off"] };
 
+// "100000/month" as "100,000/month".
+const readable = (rate) => rate.replace(/\d{4,}/g, (digits) => whole(Number(digits)));
+
 function rates(limit) {
-    const all = Object.entries(limit.rates);
+    const all = Object.entries(limit.rates).map(([plan, rate]) => [plan, readable(rate)]);
     const same = new Set(all.map(([, rate]) => rate)).size === 1;
 
     return el("div", {},
@@ -16,7 +19,7 @@ function rates(limit) {
             el("span", { class: "soft" }, `${plan} `), rate)),
         limit.unit && el("div", { class: "small soft" }, limit.unit),
         Object.entries(limit.candidates).map(([plan, rate]) => el("div", { class: "small soft" },
-            `candidate ${plan} ${rate}`)));
+            `candidate ${plan} ${readable(rate)}`)));
 }
 
 function row(limit, history) {

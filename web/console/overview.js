@@ -184,7 +184,7 @@ export function open(main) {
     const share = chart(right, { label: "Share of requests that were answered 429",
         unit: " %", most: 10,
         series: [{ label: "429", color: "--c429", fill: true },
-                 { label: "line", color: "--soft", dash: [6, 6] }] });
+                 { label: `${LINE} % line`, color: "--soft", dash: [6, 6] }] });
 
     function choices(history) {
         const names = ["", ...[...history.endpoints.keys()].sort()];

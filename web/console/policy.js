@@ -1,6 +1,6 @@
 // Policy: the policy in force, what a candidate would change, and what it would
 // have decided in the last minutes.
-import { get, post, session } from "./api.js";
+import { choice, get, post, session } from "./api.js";
 import { card, el, form, key, number, percent, pill, table, tile, time } from "./dom.js";
 
 export const title = "Policy";
@@ -16,6 +16,11 @@ const change = ({ newly_denied: more, newly_allowed: less }) => [
 
 const share = (part) => part === 1 ? "all callers"
     : `${Number((100 * part).toPrecision(2))} % of the callers`;
+
+// The daemon that recorded: the one that serves this page. Others are not asked.
+const recorder = () => choice.known.length < 2 ? "this daemon"
+    : `${choice.known.find((one) => one.self)?.name ?? "this daemon"} alone, the daemon ` +
+      `that serves this page, and not of the other ${choice.known.length - 1},`;
 
 // What the last minutes would have been.
 function whatIf(found) {
@@ -33,7 +38,7 @@ function whatIf(found) {
         table(["Endpoint", "#Requests", "#Denied in force", "#By the candidate", "Change"],
             found.endpoints.map((one) => [key(one.name || "–"), number(one.requests),
                 number(one.active), number(one.candidate), change(one)])),
-        el("p", { class: "small soft" }, "Requests of this daemon since ", time(found.from),
+        el("p", { class: "small soft" }, `Requests of ${recorder()} since `, time(found.from),
            ", decided again by both policies. Counts begin at zero, also those of quotas; " +
            "overrides, blocks and switches by hand are left out. " +
            `${number(found.denied)} of the requests were denied when they came.`)];

@@ -55,7 +55,10 @@ const auditTable = (audit) => table(["When", "Who", "What", "Of", "Change", "Why
 
 const text = (value) => value === undefined || value === null ? "" :
     typeof value === "string" ? value : JSON.stringify(value);
-const summary = (one) => [text(one.before), text(one.after)].filter(Boolean).join(" → ");
+const state = (value) => value?.enabled === true ? "on"
+    : value?.enabled === false ? "off" : text(value);
+const summary = (one) => one.what === "feature"
+    ? [state(one.before), state(one.after)].filter(Boolean).join(" → ") : [text(one.before), text(one.after)].filter(Boolean).join(" → ");
 
 export function open(main) {
     const banner = el("div"), switches = el("div"), audit = el("div");

@@ -68,7 +68,7 @@ async function show(id, after) {
 const messageTable = (messages, after) => table(
     ["When", "Organisation", "Type", "State", ""],
     messages.map((one) => [time(one.at), key(one.org), key(one.type), summary(one),
-                           detailsButton(one.id, after)]), "There is no message.");
+                           detailsButton(one.id, after)]), "No message yet. Applications send them with POST /v1/webhooks/messages.");
 
 const failedTable = (attempts, after) => table(
     ["When", "Organisation", "Endpoint", "#Attempt", "Answer", "Next try", ""],
@@ -87,12 +87,13 @@ export function open(main) {
     } }, el("input", { name: "org", "aria-label": "Organisation", placeholder: "organisation" }),
          el("input", { name: "type", "aria-label": "Type", placeholder: "type, like order.*" }),
          el("button", { class: "main" }, "Filter"));
+    const turns = el("div", { class: "row", hidden: true }, newer, older);
     const pages = []; // the last message of each page before
     let last = "", turn = 0;
 
     main.append(el("div", { class: "row between" }, el("h1", {}, title), filter),
         card("Messages, the newest first", messages),
-        el("div", { class: "row" }, newer, older),
+        turns,
         card("Attempts that failed", failed));
 
     // What has the focus is not replaced under it, unless something was changed.
@@ -112,6 +113,7 @@ export function open(main) {
             if (mine !== turn)
                 return;
             last = rows.at(-1)?.id ?? "";
+            turns.hidden = pages.length === 0 && rows.length < PAGE;
             older.disabled = rows.length < PAGE;
             newer.disabled = pages.length === 0;
             for (const [place, drawn] of [[messages, messageTable(rows, update)],

@@ -177,7 +177,7 @@ const subjectTable = (scope, subjects, after) => table(
             "aria-label": `Details of ${scope} ${one.id}`,
             onclick: () => one.cut || one.hashed ? showNameless(scope, one)
                 : showSubject(scope, one, after) }, "Details")]),
-    "None was refused.");
+    "No caller was refused.");
 
 function blockTable(blocks, after) {
     return table(["Blocked", "Until", "By", "Note", ""], blocks.map((one) => [
@@ -187,7 +187,7 @@ function blockTable(blocks, after) {
             await remove(`v1/blocks/${part(one.scope)}/${part(one.id)}`);
             toast(`${one.id} is not blocked any more`);
             after();
-        } }, "Unblock")]), "None is blocked.");
+        } }, "Unblock")]), "No caller is blocked.");
 }
 
 function search(after) {

@@ -60,7 +60,8 @@ function retry({ reason: why, retry_after_ms: wait }) {
 
 export function sentence(record) {
     const callers = Object.entries(record.caller ?? {})
-        .flatMap(([scope, id]) => [`${scope} `, key(id), " "]);
+        .filter(([scope, id], _, all) => all.length === 1 || scope !== "ip" || id !== "unknown")
+        .flatMap(([scope, id]) => [`${scope} `, key(id), " · "]);
 
     return el("li", {},
         el("div", { class: "row" }, el("strong", {}, `${record.status} ${record.code}`),

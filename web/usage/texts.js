@@ -16,7 +16,7 @@ setMessages("en", {
         "{time}.",
     page_back: "The figures are up to date again.",
     page_empty: "There are no quotas for this organisation.",
-    page_call: "{names}: more than 80 % of the plan is used.",
+    page_call: "{names}: more than 80% of the plan is used.",
     page_call_over: "{names}: the limit of the plan is reached.",
     page_history: "{label}: {total} {unit} in the last {n} days, most on {date} " +
         "with {most}",
