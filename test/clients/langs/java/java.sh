@@ -82,6 +82,14 @@ camel)
         "$root/presets/fluo.yaml" \
         "${java[@]}" -jar "$built/examples/camel/target/camel-1.jar"
     ;;
+spring-page)
+    exec /usr/bin/python3 "$here/java/page.py" "$root" spring "$sluiced_test" \
+        "$tests/lib/*" example.Application
+    ;;
+camel-page)
+    exec /usr/bin/python3 "$here/java/page.py" "$root" camel "$sluiced_test" \
+        "$built/examples/camel/target/lib/*" org.apache.camel.main.Main
+    ;;
 *)
     echo "Bail out! no test $5"
     exit 1
