@@ -104,7 +104,7 @@ build() {
 }
 
 stage_plain() {
-    local names=()
+    local names=() status=0
 
     configure_plain
     build build/plain
@@ -112,7 +112,10 @@ stage_plain() {
     if [[ -z ${SL_LONG-} ]]; then
         mapfile -t names < <(tests_of_plain)
     fi
-    run_tests build/plain plain '' --no-rebuild "${names[@]}"
+    record_answers plain
+    run_tests build/plain plain '' --no-rebuild "${names[@]}" || status=$?
+    check_answers plain || status=$?
+    return "$status"
 }
 
 # Programs of test/daemon that are shorter with SL_SHORT, in asan.
@@ -190,8 +193,10 @@ stage_asan() {
     export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:$reports
     find build/asan -name '*.gcda' -delete
     build build/asan # all: code that no test runs counts too
+    record_answers asan
     run_tests build/asan asan "$asan_steps" --no-rebuild \
         "${asan_without[@]}" || status=$?
+    check_answers asan || status=$?
     measure_coverage || status=$?
     return "$status"
 }

@@ -1,6 +1,7 @@
 // The client beyond the table: connections, deadlines, the breaker, options.
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -210,6 +211,42 @@ test("10,000 calls at once leave nothing behind", async (t) => {
         if (!socket.closed)
             await once(socket, "close");
     assert.ok(timers() <= before); // timers of earlier tests may have ended
+});
+
+// The daemon is a process, killed after 500 answers.
+const KILLED = `
+    let left = 500;
+    require("node:http").createServer((request, response) => {
+        request.resume();
+        request.on("end", () => {
+            if (left-- === 0)
+                process.kill(process.pid, "SIGKILL");
+            response.end(${JSON.stringify(JSON.stringify(VERDICT))});
+        });
+    }).listen(0, "127.0.0.1", function () {
+        console.log(this.address().port);
+    });`;
+
+test("a daemon that is killed in the middle of 5,000 calls", async (t) => {
+    const child = spawn(process.execPath, ["-e", KILLED]);
+
+    t.after(() => child.kill("SIGKILL"));
+
+    const [port] = await once(child.stdout, "data");
+    const client = new Sluice({ ...PATIENT, url: `http://127.0.0.1:${+port}` });
+    const got = {};
+
+    await Promise.all(Array.from({ length: 50 }, async () => {
+        for (let i = 0; i < 100; i++) {
+            const { failure } = await client.check({ path: "/" });
+
+            got[failure] = (got[failure] ?? 0) + 1;
+        }
+    }));
+    assert.equal(Object.values(got).reduce((sum, n) => sum + n), 5000);
+    assert.ok(got.null >= 400 && got.null <= 500, JSON.stringify(got));
+    assert.ok(got.open > 3000, JSON.stringify(got)); // the breaker
+    await client.close();
 });
 
 test("webhooks: a good one, and each kind of bad one", async () => {

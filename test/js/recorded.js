@@ -14,16 +14,33 @@ const root = new URL("../..", import.meta.url).pathname;
 const isRefusal = (status, type) =>
     [400, 404, 405].includes(status) && type === "application/problem+json";
 
+const HEAD = /^([\w-]+) (\S+) (\d+) (\S+) (\d+)$/;
+
+// The head in the line that begins at `at`, and where its body is.
+function headAt(bytes, at) {
+    const end = bytes.indexOf("\n", at);
+    const head = end < 0 ? null : HEAD.exec(bytes.toString("latin1", at, end));
+
+    return head && { head, from: end + 1, to: end + 1 + Number(head[5]) };
+}
+
+// A daemon that is killed may leave a part of an answer: the next head follows
+// later.
 function* answersOf(bytes) {
     for (let at = 0; at < bytes.length;) {
-        const end = bytes.indexOf("\n", at);
-        const [method, path, status, type, length] =
-            bytes.toString("latin1", at, end).split(/ (?=[^ ]*(?: |$))/);
-        const from = end + 1;
+        const found = headAt(bytes, at);
+
+        if (!found || found.to >= bytes.length ||
+            found.to + 1 < bytes.length && !headAt(bytes, found.to + 1)) {
+            at = bytes.indexOf("\n", at) + 1 || bytes.length;
+            continue;
+        }
+
+        const { head: [, method, path, status, type], from, to } = found;
 
         yield { method, path, status: Number(status), type,
-                text: bytes.toString("utf8", from, from + Number(length)) };
-        at = from + Number(length) + 1;
+                text: bytes.toString("utf8", from, to) };
+        at = to + 1;
     }
 }
 
