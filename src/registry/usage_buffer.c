@@ -52,7 +52,9 @@ struct sl_usage_buffer {
     size_t indexed;
     unsigned *open; /* segments, oldest first; lines are added to the last */
     unsigned open_count, open_most;
-    uint64_t open_units; /* spent, not sealed */
+    uint64_t open_units;               /* spent, not sealed */
+    struct sl_usage_segment *reserved; /* for lines of decisions that have
+                                        * begun; or NULL */
 
     TAILQ_HEAD(sealed_list, batch) sealed; /* oldest first */
     unsigned sealed_count, sent;
@@ -159,22 +161,58 @@ static void index_line(struct sl_usage_buffer *k, unsigned segment,
 
 /* ---- room ---- */
 
+static bool has_reserve(const struct sl_usage_buffer *k)
+{
+    return sl_usage_journal_has_reserve(k->journal);
+}
+
+static void return_reserved(struct sl_usage_buffer *k)
+{
+    if (k->reserved)
+        sl_usage_segment_free(k->journal, k->reserved);
+    k->reserved = NULL;
+}
+
+static bool reserve(struct sl_usage_buffer *k)
+{
+    if (!k->reserved)
+        k->reserved = sl_usage_segment_reserve(k->journal);
+    return k->reserved;
+}
+
+static size_t room_left(const struct sl_usage_buffer *k)
+{
+    if (k->open_count == 0)
+        return 0;
+    return SL_JOURNAL_SEGMENT -
+           atomic_load_explicit(
+               &sl_usage_segment_at(k->journal, k->open[k->open_count - 1])
+                    ->used,
+               memory_order_relaxed);
+}
+
 /* The journal is full while room is left for the lines of decisions that have
- * begun, and for the ends of holds. */
+ * begun, and for the ends of holds: in the reserved segment, which is open
+ * then. */
 static void update_full(struct sl_usage_buffer *k)
 {
-    size_t left = 0;
-
-    if (k->open_count > 0)
-        left = SL_JOURNAL_SEGMENT -
-               atomic_load_explicit(
-                   &sl_usage_segment_at(k->journal, k->open[k->open_count - 1])
-                        ->used,
-                   memory_order_relaxed);
-    k->sink.full = left < KEPT_FREE && sl_usage_journal_room(k->journal) <=
-                                           sl_usage_journal_reserve(k->journal);
+    if (has_reserve(k)) {
+        k->sink.full = !reserve(k);
+    } else {
+        return_reserved(k);
+        k->sink.full = room_left(k) < KEPT_FREE &&
+                       sl_usage_journal_room(k->journal) <=
+                           sl_usage_journal_reserve(k->journal);
+    }
     if (k->sink.full)
         start_timer(k, AGAIN_LEAST); /* others make room, too */
+}
+
+/* Must the last open segment stay open, for lines of decisions that have begun?
+ */
+static bool is_needed(struct sl_usage_buffer *k)
+{
+    return has_reserve(k) && !reserve(k) && room_left(k) >= KEPT_FREE;
 }
 
 /* ---- batches ---- */
@@ -250,11 +288,12 @@ static void fill_job(struct sl_usage_buffer *k, struct batch *batch)
  * added to new segments. */
 static void seal(struct sl_usage_buffer *k, unsigned most)
 {
-    unsigned done = 0;
+    unsigned done = 0, count = k->open_count;
     struct batch *batch = NULL;
 
-    while (done < k->open_count && k->sealed_count < most &&
-           (batch = new_batch(k))) {
+    if (count > 0 && most < UINT32_MAX && is_needed(k))
+        count--;
+    while (done < count && k->sealed_count < most && (batch = new_batch(k))) {
         batch->segment = sl_usage_segment_at(k->journal, k->open[done++]);
         sl_usage_segment_seal(batch->segment);
         read_lines(batch);
@@ -592,10 +631,22 @@ static bool add_up(const struct sl_usage_buffer *k,
     return false;
 }
 
+/* Opens a segment, if `last` the reserved one. NULL: the journal is full. */
 static struct sl_usage_segment *open_segment(struct sl_usage_buffer *k,
-                                             sl_ns now)
+                                             sl_ns now, bool last)
 {
-    return sl_usage_segment_open(k->journal, k->stream, ++k->sequence, now);
+    uint64_t next = k->sequence + 1;
+    struct sl_usage_segment *segment =
+        sl_usage_segment_open(k->journal, k->stream, next, now);
+
+    if (!segment && last && k->reserved) {
+        segment = k->reserved;
+        k->reserved = NULL;
+        sl_usage_segment_begin(k->journal, segment, k->stream, next, now);
+    }
+    if (segment)
+        k->sequence = next;
+    return segment;
 }
 
 /* Returns an open segment with room for the line, which is added. NULL: there
@@ -616,7 +667,7 @@ static struct sl_usage_line *add_line(struct sl_usage_buffer *k,
     sl_usage_buffer_flush(&k->sink);
     if (k->open_count == k->open_most)
         return NULL;
-    segment = open_segment(k, u->at);
+    segment = open_segment(k, u->at, true);
     if (!segment)
         return NULL;
     k->open[k->open_count++] = sl_usage_segment_index(k->journal, segment);
@@ -744,16 +795,18 @@ static bool keep(struct sl_usage_buffer *k,
             reports, count))
         return true;
     if (k->open_count == k->open_most ||
-        sl_usage_journal_room(k->journal) <=
-            sl_usage_journal_reserve(k->journal))
+        (!has_reserve(k) && sl_usage_journal_room(k->journal) <=
+                                sl_usage_journal_reserve(k->journal)))
         return false;
-    segment = open_segment(k, reports[0].at);
+    segment = open_segment(k, reports[0].at, false);
     if (segment && sl_usage_segment_add_reports(segment, reports, count)) {
         k->open[k->open_count++] = sl_usage_segment_index(k->journal, segment);
         return true;
     }
-    if (segment)
+    if (segment) {
         sl_usage_segment_free(k->journal, segment);
+        k->sequence--;
+    }
     return false;
 }
 
@@ -846,6 +899,7 @@ void sl_usage_buffer_close(struct sl_usage_buffer *buffer)
         free_batch(k, batch);
     }
     free_batch(k, k->spare);
+    return_reserved(k);
     sl_timer_free(k->timer);
     sl_alloc_free(k->options.alloc, k->open, k->open_most * sizeof(*k->open));
     sl_alloc_free(k->options.alloc, k->places,

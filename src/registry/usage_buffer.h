@@ -12,7 +12,8 @@
  * While the database fails, sealed segments are sent again after a pause that
  * grows, one at a time, and amounts are summed in open segments: an outage
  * costs room by the number of keys, not by its length. If the journal is full,
- * sink->full is set: decisions then follow `on_store_failure`. What is spent
+ * sink->full is set: decisions then follow `on_store_failure`. Each buffer has
+ * a segment in reserve, for decisions that began before that. What is spent
  * without room is counted as lost.
  *
  * A buffer belongs to one thread.

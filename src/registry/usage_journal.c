@@ -348,16 +348,17 @@ static void give_free(struct sl_usage_journal *j, unsigned index)
     atomic_fetch_add(&j->room, 1);
 }
 
-struct sl_usage_segment *sl_usage_segment_open(struct sl_usage_journal *j,
-                                               uint64_t stream,
-                                               uint64_t sequence, sl_ns now)
+struct sl_usage_segment *sl_usage_segment_reserve(struct sl_usage_journal *j)
 {
-    struct sl_usage_segment *segment;
     unsigned index;
 
-    if (!take_free(j, &index))
-        return NULL;
-    segment = sl_usage_segment_at(j, index);
+    return take_free(j, &index) ? sl_usage_segment_at(j, index) : NULL;
+}
+
+void sl_usage_segment_begin(struct sl_usage_journal *j,
+                            struct sl_usage_segment *segment, uint64_t stream,
+                            uint64_t sequence, sl_ns now)
+{
     segment->magic = SEGMENT_MAGIC;
     segment->stream = stream;
     segment->sequence = sequence;
@@ -370,6 +371,16 @@ struct sl_usage_segment *sl_usage_segment_open(struct sl_usage_journal *j,
     segment->check_open = open_check(segment);
     atomic_store_explicit(&segment->state, SL_SEGMENT_OPEN,
                           memory_order_release);
+}
+
+struct sl_usage_segment *sl_usage_segment_open(struct sl_usage_journal *j,
+                                               uint64_t stream,
+                                               uint64_t sequence, sl_ns now)
+{
+    struct sl_usage_segment *segment = sl_usage_segment_reserve(j);
+
+    if (segment)
+        sl_usage_segment_begin(j, segment, stream, sequence, now);
     return segment;
 }
 
@@ -1066,10 +1077,19 @@ uint64_t sl_usage_journal_stream(struct sl_usage_journal *j)
            atomic_fetch_add(&j->streams, 1) % SL_JOURNAL_STREAMS;
 }
 
+static unsigned count_streams(const struct sl_usage_journal *j)
+{
+    return atomic_load_explicit(&j->streams, memory_order_relaxed) - 1;
+}
+
+bool sl_usage_journal_has_reserve(const struct sl_usage_journal *j)
+{
+    return 3 * count_streams(j) <= j->count;
+}
+
 unsigned sl_usage_journal_reserve(const struct sl_usage_journal *j)
 {
-    unsigned streams =
-        atomic_load_explicit(&j->streams, memory_order_relaxed) - 1;
+    unsigned streams = count_streams(j);
 
     return streams < j->count / 4 ? streams : j->count / 4;
 }

@@ -136,7 +136,11 @@ uint64_t sl_usage_journal_stream(struct sl_usage_journal *journal);
 /* Returns the first of the SL_JOURNAL_STREAMS streams of this opening. */
 uint64_t sl_usage_journal_streams(const struct sl_usage_journal *journal);
 
-/* Returns how many segments are kept for the threads: one for each stream. */
+/* Can each stream have a segment in reserve? Then there are three for each: one
+ * is open, one is sent, one is reserved. */
+bool sl_usage_journal_has_reserve(const struct sl_usage_journal *journal);
+
+/* If not: returns how many segments are kept for all of them. */
 unsigned sl_usage_journal_reserve(const struct sl_usage_journal *journal);
 
 /* Returns segment `index` of an earlier process, sealed; they are in the order
@@ -155,6 +159,14 @@ void sl_usage_journal_drop_recovered(struct sl_usage_journal *journal,
 struct sl_usage_segment *sl_usage_segment_open(struct sl_usage_journal *journal,
                                                uint64_t stream,
                                                uint64_t sequence, sl_ns now);
+
+/* Takes a segment out of the free ones, to open it later; NULL: there is none.
+ * In the file it stays free. */
+struct sl_usage_segment *
+sl_usage_segment_reserve(struct sl_usage_journal *journal);
+void sl_usage_segment_begin(struct sl_usage_journal *journal,
+                            struct sl_usage_segment *reserved, uint64_t stream,
+                            uint64_t sequence, sl_ns now);
 
 /* Adds a line. Returns NULL without room. */
 struct sl_usage_line *sl_usage_segment_add(struct sl_usage_segment *segment,

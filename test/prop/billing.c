@@ -40,6 +40,7 @@
 #define STREAMS  256
 #define PARTS    256
 #define STEPS    120
+#define BEGUN    4 /* decisions of a thread that wait */
 #define DAY_0    (20000 * SL_DAY)
 
 /* ---- virtual time: the loop and its timers ---- */
@@ -120,8 +121,9 @@ struct daemon {
     uint64_t size; /* of the journal */
     struct sl_usage_journal *journal;
     struct sl_usage_buffer *buffers[BUFFERS];
-    struct sl_job *jobs; /* in the order of the calls */
-    unsigned left;       /* the next segment of an earlier process */
+    struct sl_job *jobs;     /* in the order of the calls */
+    unsigned left;           /* the next segment of an earlier process */
+    unsigned begun[BUFFERS]; /* decisions that wait for a store */
 };
 
 static struct sl_hash_key secret = {1, 2};
@@ -394,6 +396,7 @@ static void start(struct daemon *d, struct rng *rng)
     CHECK_STR(sl_usage_journal_notice(d->journal), "");
     d->jobs = NULL;
     d->left = 0;
+    memset(d->begun, 0, sizeof(d->begun));
     replay(d, rng);
     for (unsigned i = 0; i < BUFFERS; i++) {
         struct sl_usage_buffer_options options = {.journal = d->journal};
@@ -431,11 +434,13 @@ static void put_down(struct sl_usage_sink *sink,
     CHECK(!sl_usage_buffer_is_recorded(sink, sl_usage_buffer_mark(sink)));
 }
 
-/* A check: without room it is denied. */
+/* A check: without room it is denied. If not, it is allowed at once, or later
+ * when its store has answered, whatever room is left then. */
 static void spend(struct daemon *d, struct rng *rng)
 {
     unsigned who = (unsigned)rng_below(rng, SUBJECTS);
-    struct sl_usage_sink *sink = a_sink(d, rng);
+    unsigned thread = (unsigned)rng_below(rng, BUFFERS);
+    struct sl_usage_sink *sink = sl_usage_buffer_sink(d->buffers[thread]);
     char id[] = {'s', (char)('0' + who), '\0'};
     struct sl_str value = {id, 2};
     struct sl_usage_delta delta = {
@@ -450,7 +455,13 @@ static void spend(struct daemon *d, struct rng *rng)
         .cap = 1000
     };
 
-    if (sink->full)
+    if (!sink->full && d->begun[thread] < BEGUN && rng_once_in(rng, 2)) {
+        d->begun[thread]++;
+        return;
+    }
+    if (d->begun[thread] > 0 && rng_once_in(rng, 2))
+        d->begun[thread]--;
+    else if (sink->full)
         return;
     if (rng_once_in(rng, 4) && holds.count < HOLDS) {
         delta.act = SL_USAGE_ACT_HOLD;
@@ -605,7 +616,7 @@ static void episode(uint64_t seed, const char *folder)
     for (unsigned i = 0; i < SUBJECTS; i++)
         CHECK_EQ(db.used[i], acknowledged[i]); /* (2) */
     for (unsigned i = 0; i < DAEMONS; i++) {
-        CHECK_EQ(sl_usage_journal_room(daemons[i].journal),
+        CHECK_EQ(sl_usage_journal_room(daemons[i].journal) + BUFFERS,
                  sl_usage_journal_segments(daemons[i].journal)); /* (2) */
         check_recorded(&daemons[i]);
         kill_daemon(&daemons[i], &rng);
