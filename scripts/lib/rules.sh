@@ -406,17 +406,30 @@ rule_readmes() {
 
 # ---- what other tools say ----
 
-# What is sourced is checked with the script that sources it.
+# What is sourced is checked with the script that sources it. A script that was
+# clean is not read again: build/shell.clean has hashes of clean scripts, each
+# with all that may be sourced.
 rule_shell() {
-    local script
+    local script scripts=() sourced=() shared hash clean=build/shell.clean
 
-    files '^(scripts|\.ci|test|bench)/' '\.(c|h|md|build|awk)$' |
-        while IFS= read -r script; do
-            if head -c 64 "$script" | grep -aqE '^#!.*sh$'; then
-                echo "$script"
-            fi
-        done | xargs -r -d '\n' shellcheck -x -a -f gcc |
-        sed -E 's/^([^:]+:[0-9]+):[0-9]+: [a-z]+: /\1: /'
+    while IFS= read -r script; do
+        if head -c 64 "$script" | grep -aqE '^#!.*sh$'; then
+            scripts+=("$script")
+        elif [[ $script == *.sh ]]; then
+            sourced+=("$script")
+        fi
+    done < <(files '^(scripts|\.ci|test|bench)/' '\.(c|h|md|build|awk)$')
+    mkdir -p build
+    touch "$clean"
+    shared=$(shellcheck --version | cat - "${sourced[@]}" | sha256sum)
+    for script in "${scripts[@]}"; do
+        hash=$(echo "$shared" | cat - "$script" | sha256sum)
+        grep -qxF "${hash%% *}" "$clean" || echo "${hash%% *} $script"
+    done >"$view/shell"
+    # shellcheck disable=SC2016 # the inner shell expands them
+    xargs -r -n 2 -P "$(nproc)" bash -c '
+        shellcheck -x -a -f gcc "$1" && echo "$0" >>build/shell.clean' \
+        <"$view/shell" | sed -E 's/^([^:]+:[0-9]+):[0-9]+: [a-z]+: /\1: /'
 }
 
 # Reads build/plain/compile_commands.json. Nearly all of its time goes by in
