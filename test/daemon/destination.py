@@ -8,12 +8,14 @@ path says what it answers:
     /ok             200
     /status/503     503; ?after=N adds Retry-After: N
     /flaky/N        500 for the first N attempts of each message, then 200
+    /until/FILE     200 when the file is there
     /hang           nothing, ever
     /stuck          500 to the first request, then nothing, ever
     /long           200 with an endless body
     /redirect       302 to /ok
 """
 import json
+import os
 import sys
 import threading
 import time
@@ -51,6 +53,9 @@ class Destination(BaseHTTPRequestHandler):
             status = 500 if times <= int(words[1]) else 200
         elif words[0] == "stuck" and "stuck" not in seen:
             seen["stuck"], status = 1, 500
+        elif words[0] == "until":
+            while not os.path.exists(words[1]):
+                time.sleep(0.05)
         elif words[0] in ("hang", "stuck"):
             threading.Event().wait(600)
         elif words[0] == "redirect":
@@ -89,6 +94,5 @@ where = (sys.argv[3], int(sys.argv[4])) if len(sys.argv) > 3 else \
 server = Server(where, Destination)
 with open(sys.argv[1] + ".tmp", "w") as file:
     file.write(str(server.server_port))
-import os
 os.rename(sys.argv[1] + ".tmp", sys.argv[1])
 server.serve_forever()

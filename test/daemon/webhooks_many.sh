@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # webhooks_many.sh -- a daemon that only decides and two processes that only send:
-# each message arrives once, of the senders each has a part, and one destination
-# of many that hangs delays no other. SL_LONG has 1,000 destinations.
+# each message arrives once, of the senders each has a part, one destination of
+# many that hangs delays no other, and a message that is queued while a result is
+# recorded is sent. SL_LONG has 1,000 destinations.
 #
 # shellcheck disable=SC2016 # conditions are evaluated later
 
@@ -49,5 +50,38 @@ for i in 1 2; do
     check "sender $i has sent a part" test \
         "$(metric 'sluice_webhook_attempts_total{class="success"}')" -gt $((many / 20))
 done
+
+# A message is queued, and not committed before the result of the one before it
+# waits for its lock: it must not be forgotten.
+sql() {
+    psql -qXAt "$SLUICE_TEST_POSTGRES" -c "$1"
+}
+sessions() {
+    test "$(sql "SELECT count(*) FROM pg_stat_activity WHERE $1")" -gt 0
+}
+http=$decides
+ask /v1/webhooks/endpoints -d "{\"org\":\"race\",\"url\":\"$dest/until/go\"}"
+endpoint=$(member id | tr -d '"')
+ask /v1/webhooks/messages -d '{"org":"race","type":"a","payload":1}'
+check 'a message is being sent' until_ grep -q '"path": "/until/go"' hits
+exec 7> >(psql -qX "$SLUICE_TEST_POSTGRES" >psql.log 2>&1)
+cat >&7 <<EOF
+SET search_path TO sluice;
+BEGIN;
+INSERT INTO webhook_messages(id, org, type, payload, at, held)
+    VALUES('msg_race', 'race', 'a', '2', 1, 0);
+INSERT INTO webhook_deliveries(message, endpoint, org, state, tries, due, lease)
+    VALUES('msg_race', '$endpoint', 'race', 0, 0, 1, 0);
+UPDATE webhook_endpoints SET next = 1 WHERE id = '$endpoint';
+DO 'BEGIN LOOP
+    EXIT WHEN EXISTS(SELECT 1 FROM pg_stat_activity WHERE wait_event_type = ''Lock'');
+    PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+END LOOP; END';
+COMMIT;
+EOF
+check 'the next one is not committed' until_ sessions "query LIKE 'DO %'"
+touch go
+check 'the next one is sent, too' until_ grep -q '"id": "msg_race"' hits
+exec 7>&-
 for pid in "${pids[@]}"; do kill -9 "$pid"; done
 finish

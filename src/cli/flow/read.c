@@ -497,12 +497,14 @@ static const struct answer_form of_hold = {
              "held, unknown) or body.FIELD",
 };
 static const struct answer_form of_webhook = {
-    .outcomes = "ok|allow|deny|delivered|paced|retrying|held|dead|disabled",
+    .outcomes = "ok|allow|deny|delivered|paced|retrying|held|disabled",
     .fields = BIT(STATUS) | BIT(BY) | BIT(LIMIT) | BIT(REMAINING) | BIT(RETRY) |
               BIT(ALLOWED) | BIT(DENIED) | BIT(TRIES),
     .usage = "for a webhook, expect a state (delivered, paced, retrying, "
-             "held, dead, disabled), deny, 202, 402, by, limit, remaining, "
-             "retry, tries, allowed or denied",
+             "held, disabled), deny, 202, 402, by, limit, remaining, retry, "
+             "tries, allowed or denied; none is dead before its last attempt: "
+             "write as=NAME, let 1h12m35s pass, and expect delivery NAME -> "
+             "dead",
 };
 static const struct answer_form of_delivery = {
     .outcomes = "delivered|paced|retrying|held|dead|disabled",

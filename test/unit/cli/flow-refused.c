@@ -129,6 +129,12 @@ TEST(expectations)
             "");
 }
 
+static const char of_webhook[] =
+    "for a webhook, expect a state (delivered, paced, retrying, held, "
+    "disabled), deny, 202, 402, by, limit, remaining, retry, tries, allowed or "
+    "denied; none is dead before its last attempt: write as=NAME, let 1h12m35s "
+    "pass, and expect delivery NAME -> dead";
+
 TEST(webhooks)
 {
     static const char sentence[] =
@@ -159,10 +165,9 @@ TEST(webhooks)
     refused("a field of a request", "delivery m -> dead limit=1", 1, sentence,
             "");
     refused("a webhook is never settled", "webhook a https://b -> never", 1,
-            "for a webhook, expect a state (delivered, paced, retrying, held, "
-            "dead, disabled), deny, 202, 402, by, limit, remaining, retry, "
-            "tries, allowed or denied",
-            "");
+            of_webhook, "");
+    refused("a webhook that is dead at once", "webhook a https://b -> dead", 1,
+            of_webhook, "");
     refused("a state of a webhook", "GET / -> paced", 1,
             "\"paced\" is a state of a webhook; write allow, deny or never",
             "");
