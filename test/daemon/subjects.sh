@@ -90,6 +90,11 @@ check 'which is told' has "$out" \
 tell /v1/subjects -H 'Content-Type: text/csv' \
     --data-binary $'scope,id,plan\nuser,ann@example.org,free\n'
 check 'nor by a line of an import' has "$out" 'is an alias of the user ann'
+tell /v1/subjects -H 'Content-Type: text/csv' \
+    --data-binary $'scope,id,plan,until\nuser,zoe,pro,2h\n'
+check 'an end without overrides is refused in an import' has "$out" 'is the end of overrides, and there is none'
+tell /v1/subjects/user/ann -X PATCH -d '{"plan":"pro","until":"2h"}'
+check 'and in a PATCH' answers 400
 put team/x '{}'
 check 'there are users and organisations' answers 404
 tell /v1/subjects/user/a/b -X PUT -d '{}'

@@ -460,6 +460,17 @@ static const unsigned has_bits[] = {
     SL_HAS_PLAN, SL_HAS_EXPIRES, SL_HAS_ROLES,  SL_HAS_ALIASES,
     SL_HAS_NOTE, SL_HAS_RATES,   SL_HAS_ANCHOR, SL_HAS_ZONE};
 
+/* Without an override the end would have no effect, and a plan that was meant
+ * to end would not. */
+static bool check_until(struct sl_reading *reading, sl_ns until,
+                        const struct sl_subject_change *change)
+{
+    return until == SL_NS_NONE || change->rate_count > 0 ||
+           SL_REFUSE(reading,
+                     "\"until\" is the end of overrides, and there is none; "
+                     "write \"expires\" for the end of a plan");
+}
+
 bool sl_subject_change_read_json(struct sl_reading *reading, struct sl_str text,
                                  struct sl_subject_change *ret)
 {
@@ -479,7 +490,7 @@ bool sl_subject_change_read_json(struct sl_reading *reading, struct sl_str text,
     d.change.no_rates = d.change.no_rates && d.change.has & SL_HAS_RATES;
     fill_rates(&d);
     *ret = d.change;
-    return check_change(reading, ret);
+    return check_until(reading, d.until, ret) && check_change(reading, ret);
 }
 
 /* ---- CSV ----
@@ -664,7 +675,7 @@ bool sl_subject_change_read_csv(struct sl_reading *reading,
         rates[i].by = ret->by;
         rates[i].note = ret->note;
     }
-    return check_change(reading, ret);
+    return check_until(reading, until, ret) && check_change(reading, ret);
 }
 
 /* ---- the policy ---- */
