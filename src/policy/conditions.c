@@ -141,17 +141,45 @@ static bool read_plan(struct sl_build *b, const struct sl_yaml_node *item,
     return true;
 }
 
-/* Methods beyond those of routes (WebDAV and others) are accepted. Warns of
- * what is none: its condition never holds. */
+/* Methods beyond those of routes are accepted: those that IANA has registered,
+ * and PURGE of caches. Warns of what is none: its condition never holds. */
 static void check_method(struct sl_build *b, const struct sl_yaml_node *item)
 {
     static const char *const usual[] = {"GET",     "HEAD",    "POST",
                                         "PUT",     "DELETE",  "PATCH",
                                         "OPTIONS", "CONNECT", "TRACE"};
-    static const char *const others[] = {
-        "COPY",   "LINK",     "LOCK",      "MKCALENDAR", "MKCOL",
-        "MOVE",   "PROPFIND", "PROPPATCH", "PURGE",      "QUERY",
-        "REPORT", "SEARCH",   "UNLINK",    "UNLOCK"};
+    static const char *const others[] = {"ACL",
+                                         "BASELINE-CONTROL",
+                                         "BIND",
+                                         "CHECKIN",
+                                         "CHECKOUT",
+                                         "COPY",
+                                         "LABEL",
+                                         "LINK",
+                                         "LOCK",
+                                         "MERGE",
+                                         "MKACTIVITY",
+                                         "MKCALENDAR",
+                                         "MKCOL",
+                                         "MKREDIRECTREF",
+                                         "MKWORKSPACE",
+                                         "MOVE",
+                                         "ORDERPATCH",
+                                         "PRI",
+                                         "PROPFIND",
+                                         "PROPPATCH",
+                                         "PURGE",
+                                         "QUERY",
+                                         "REBIND",
+                                         "REPORT",
+                                         "SEARCH",
+                                         "UNBIND",
+                                         "UNCHECKOUT",
+                                         "UNLINK",
+                                         "UNLOCK",
+                                         "UPDATE",
+                                         "UPDATEREDIRECTREF",
+                                         "VERSION-CONTROL"};
     const char *meant;
 
     if (sl_method_of(item->text) != SL_METHOD_OTHER)
