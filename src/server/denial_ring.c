@@ -160,17 +160,19 @@ static bool has_scope(const struct slot *slot, struct sl_str scope)
     return false;
 }
 
+/* A name is whole or not there: a part of it may be the name of another caller.
+ */
 static void add_name(struct slot *slot, struct sl_str scope, struct sl_str id)
 {
     if (id.len == 0 || name_count(slot) == SL_DENIAL_NAMES ||
-        has_scope(slot, scope))
+        has_scope(slot, scope) ||
+        scope.len + id.len > SL_DENIAL_TEXTS - used(slot))
         return;
     add(slot, scope);
     add(slot, id);
 }
 
-/* The address, which most denials do not count by. It is whole or not there: a
- * part of it may be the address of another caller. */
+/* The address, which most denials do not count by. */
 static void add_address(struct slot *slot, const struct sl_decision *d)
 {
     struct sl_str scope = d->policy->identity.scope_names[SL_SCOPE_IP];
@@ -180,8 +182,7 @@ static void add_address(struct slot *slot, const struct sl_decision *d)
     if (has_scope(slot, scope))
         return;
     ip = sl_identify_ip(d->policy, d->ip, text);
-    if (ip.at == text && /* it is one */
-        scope.len + ip.len <= SL_DENIAL_TEXTS - used(slot))
+    if (ip.at == text) /* it is one */
         add_name(slot, scope, ip);
 }
 
@@ -195,8 +196,9 @@ static void add_names(struct slot *slot, const struct sl_decision *d)
             add_name(slot, shown->values[k].scope, shown->values[k].value);
     }
     for (unsigned i = 0; i < d->who_count; i++)
-        if (sl_str_eq(d->who[i].scope, SL_STR("user")) ||
-            sl_str_eq(d->who[i].scope, SL_STR("org")))
+        if (d->who[i].value.len < SL_WHO_BYTES && /* longer ones are cut */
+            (sl_str_eq(d->who[i].scope, SL_STR("user")) ||
+             sl_str_eq(d->who[i].scope, SL_STR("org"))))
             add_name(slot, d->who[i].scope, d->who[i].value);
     if (!d->allowed && d->ip.len > 0)
         add_address(slot, d);

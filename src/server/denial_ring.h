@@ -9,8 +9,8 @@
  * policy says so.
  *
  * Invariants. (test/unit/server/denial_ring.c checks each by number.)
- *   (1) The last SL_DENIAL_RING records are there, each whole. An address that
- *       no limit counts by and that does not fit is left out, not cut.
+ *   (1) The last SL_DENIAL_RING records are there, each whole. A name that
+ *       does not fit is left out, not cut.
  *   (2) Taking returns each record at most once, in order, and counts those
  *       that were overwritten before. A taken record is found as one that the
  *       database does not have, until it is written.

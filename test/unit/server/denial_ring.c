@@ -338,27 +338,28 @@ static void check_long(void)
     end();
 }
 
-/* The address of the only record of `id`, or NULL. The caller frees it. */
-static char *address_of(const char *id)
+/* The name of this scope in the only record of `id`, or NULL. The caller frees
+ * it. */
+static char *name_of(const char *id, const char *scope)
 {
     json_t *list =
         find((struct sl_denial_query){.request_id = sl_str_c(id)}, NULL, true);
-    const char *ip = json_string_value(json_object_get(
-        json_object_get(json_array_get(list, 0), "caller"), "ip"));
-    char *ret = ip ? strdup(ip) : NULL;
+    const char *name = json_string_value(json_object_get(
+        json_object_get(json_array_get(list, 0), "caller"), scope));
+    char *ret = name ? strdup(name) : NULL;
 
     CHECK_EQ(json_array_size(list), 1);
     json_decref(list);
     return ret;
 }
 
-static void check_long_address(void)
+static void check_long_names(void)
 {
-    unsigned whole = 0, none = 0, others = 0;
+    unsigned whole = 0, none = 0, others = 0, cut = 0;
     char user[SL_DENIAL_TEXTS], id[16];
 
     begin();
-    CASE("(1) an address is whole, or not there");
+    CASE("(1) a name is whole, or not there");
     memset(user, 'u', sizeof(user));
     for (unsigned len = 200; len <= 420; len++) {
         struct sl_request request = {
@@ -367,13 +368,16 @@ static void check_long_address(void)
             .org = {user, 400},
             .ip = SL_STR("203.0.113.177")
         };
-        char *ip;
+        char *ip, *name;
 
         snprintf(id, sizeof(id), "r%u", len);
         request.request_id = sl_str_c(id);
         rig_ask(&rig, request); /* passes */
         ask(request, 1);
-        ip = address_of(id);
+        name = name_of(id, "user");
+        cut += name && strlen(name) != len;
+        free(name);
+        ip = name_of(id, "ip");
         if (!ip)
             none++;
         else if (strcmp(ip, "203.0.113.177") == 0)
@@ -385,6 +389,7 @@ static void check_long_address(void)
     CHECK(whole > 0);
     CHECK(none > 0);
     CHECK_EQ(others, 0);
+    CHECK_EQ(cut, 0);
     end();
 }
 
@@ -453,7 +458,7 @@ int main(void)
     check_bounds();
     check_pages();
     check_long();
-    check_long_address();
+    check_long_names();
     check_memory();
     check_threads();
     return CHECK_DONE();
