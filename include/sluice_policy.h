@@ -205,8 +205,8 @@ struct sluice_subject {
     const char *anchor, *zone;
 };
 
-/* A block of a user or an organisation, registered or not: all that they ask is
- * refused. */
+/* A block of a user, an organisation or an address, registered or not: all that
+ * they ask is refused. */
 struct sluice_block {
     int64_t until_ns;      /* since 1970; -1: for good */
     const char *by, *note; /* for explanations; may be NULL */
@@ -263,8 +263,9 @@ struct sluice_request {
     int failed;
 
     /* Of the registry, which must be there: with registry = 0 the request is
-     * refused as SLUICE_EINVAL. NULL: not blocked. */
-    const struct sluice_block *user_block, *org_block;
+     * refused as SLUICE_EINVAL. NULL: not blocked. `ip_block` is of `ip`, or of
+     * a network that has it. */
+    const struct sluice_block *user_block, *org_block, *ip_block;
 };
 
 struct sluice_decision *sluice_decision_new(void);

@@ -384,6 +384,28 @@ bool sl_net_parse(struct sl_str text, struct sl_net *ret)
     return true;
 }
 
+struct sl_net sl_net_of(const struct sl_ip *ip, unsigned bits)
+{
+    struct sl_net net = {*ip, bits};
+
+    keep_bits(&net.ip, bits);
+    return net;
+}
+
+size_t sl_net_print(const struct sl_net *net, char out[SL_NET_TEXT])
+{
+    bool v4 = sl_ip_is_v4(&net->ip) && net->bits >= 96;
+    size_t len = sl_ip_print(&net->ip, out);
+    char *at = out + len;
+
+    if (v4 && net->bits == 128)
+        return len;
+    *at++ = '/';
+    at = put_number(at, net->bits - (v4 ? 96 : 0), 10);
+    *at = '\0';
+    return (size_t)(at - out);
+}
+
 bool sl_net_has(const struct sl_net *net, const struct sl_ip *ip)
 {
     struct sl_ip masked = *ip;

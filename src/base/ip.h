@@ -9,7 +9,8 @@
 
 #include "base/str.h"
 
-#define SL_IP_TEXT 46 /* the longest address, with its NUL */
+#define SL_IP_TEXT  46               /* the longest address, with its NUL */
+#define SL_NET_TEXT (SL_IP_TEXT + 4) /* with a prefix length */
 
 struct sl_ip {
     uint8_t bytes[16];
@@ -48,6 +49,13 @@ size_t sl_ip_print(const struct sl_ip *ip, char out[SL_IP_TEXT]);
 /* Read "10.0.0.0/8", "2001:db8::/32", or an address, which is a network of
  * itself. False if it is none, or if bits behind the prefix are set. */
 SL_MUST_USE bool sl_net_parse(struct sl_str text, struct sl_net *ret);
+
+/* The network of `bits` that the address is in. */
+struct sl_net sl_net_of(const struct sl_ip *ip, unsigned bits);
+
+/* The canonical text: "203.0.113.7", "203.0.113.0/24", "2001:db8::1/128". IPv6
+ * always has its length. Returns the length of the text. */
+size_t sl_net_print(const struct sl_net *net, char out[SL_NET_TEXT]);
 
 bool sl_net_has(const struct sl_net *net, const struct sl_ip *ip);
 

@@ -90,9 +90,11 @@ static int ask_block(struct sl_cli_request *r)
         return sl_cli_request_print(r, "GET", "the path is too long",
                                     print_blocks);
     }
-    if (strcmp(scope, "user") != 0 && strcmp(scope, "org") != 0)
+    if (strcmp(scope, "user") != 0 && strcmp(scope, "org") != 0 &&
+        strcmp(scope, "ip") != 0)
         return sl_cli_misuse(
-            r->args, "unknown scope \"%s\"; write user ID or org ID", scope);
+            r->args,
+            "unknown scope \"%s\"; write user ID, org ID or ip ADDRESS", scope);
     status = write_path(r);
     if (!status)
         status = write_pairs(r);
@@ -127,18 +129,21 @@ static const struct sl_flag flags[] = {
 const struct sl_command sl_command_block = {
     .name = "block",
     .usage = "[SCOPE ID [until=TIME] [note=TEXT]]",
-    .summary = "Block a user or an organisation, or list the blocks",
-    .help = "No request of a blocked `user ID` or `org ID` passes: it gets\n"
-            "403 with the code BLOCKED. Without an end the block stays until\n"
-            "`sluice unblock`. Without words the blocks are listed.\n"
+    .summary = "Block a user, an organisation or an address; list blocks",
+    .help = "No request of a blocked `user ID`, `org ID` or `ip ADDRESS`\n"
+            "passes: it gets 403 with the code BLOCKED. ADDRESS may be a\n"
+            "network. Without an end the block stays until `sluice unblock`.\n"
+            "Without words the blocks are listed.\n"
             "\n"
             "  sluice block user ann until=2h note=\"scraping\"\n"
             "  sluice block org acme note=\"unpaid since May\"\n"
+            "  sluice block ip 203.0.113.7 until=1h\n"
+            "  sluice block ip 203.0.113.0/24\n"
             "  sluice block\n"
             "\n"
             "TIME is 2026-12-31T23:59:59Z, 2026-12-31, or a duration from\n"
             "now (2h, 30d).\n",
-    .words = "user|org",
+    .words = "user|org|ip",
     .formats = "table|json",
     .flags = flags,
     .listener = SL_LISTENER_ADMIN,

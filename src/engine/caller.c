@@ -245,6 +245,33 @@ struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
     return (struct sl_str){out, len};
 }
 
+struct sl_str sl_ip_key_address(struct sl_str key)
+{
+    const char *slash = key.len > 0 ? memchr(key.at, '/', key.len) : NULL;
+
+    return slash ? (struct sl_str){key.at, (size_t)(slash - key.at)} : key;
+}
+
+bool sl_identify_net(const struct sl_policy *policy, struct sl_str text,
+                     struct sl_net *ret)
+{
+    struct sl_ip ip;
+
+    if (sl_ip_key_address(text).len < text.len) {
+        if (!sl_net_parse(text, ret))
+            return false;
+        if (ret->bits >= 96)
+            ret->ip = sl_ip_untranslated(&ret->ip);
+        return true;
+    }
+    if (!sl_ip_parse(text, &ip))
+        return false;
+    ip = sl_ip_untranslated(&ip);
+    *ret =
+        sl_net_of(&ip, sl_ip_is_v4(&ip) ? 128 : policy->identity.ipv6_prefix);
+    return true;
+}
+
 struct sl_str sl_caller_ip(struct sl_caller *caller,
                            const struct sl_policy *policy,
                            const struct sl_request *request)
@@ -551,24 +578,29 @@ const struct sl_subject *sl_auth_info_of(const struct sl_auth_info *known,
                                    : NULL;
 }
 
-static bool is_blocked(const struct sl_subject *subject, sl_ns now)
-{
-    return subject && sl_block_is_on(&subject->block, now);
-}
-
 const struct sl_subject *sl_auth_info_blocked(const struct sl_auth_info *known,
                                               sl_ns now, const char **ret_of)
 {
-    const struct sl_subject *user =
-        is_blocked(known->user, now) ? known->user : NULL;
-    const struct sl_subject *org =
-        is_blocked(known->org, now) ? known->org : NULL;
-    bool longer = user && org && user->block.until != SL_NS_NONE &&
-                  (org->block.until == SL_NS_NONE ||
-                   org->block.until > user->block.until);
+    const struct {
+        const char *of;
+        const struct sl_subject *subject;
+    } all[] = {
+        {"user", known->user},
+        {"org",  known->org },
+        {"ip",   known->ip  },
+    };
+    const struct sl_subject *last = NULL;
 
-    *ret_of = user && !longer ? "user" : "org";
-    return user && !longer ? user : org;
+    for (unsigned i = 0; i < SL_LEN(all); i++) {
+        const struct sl_subject *s = all[i].subject;
+
+        if (!s || !sl_block_is_on(&s->block, now) ||
+            (last && !sl_block_ends_later(&s->block, &last->block)))
+            continue;
+        last = s;
+        *ret_of = all[i].of;
+    }
+    return last;
 }
 
 bool sl_auth_info_credits(const struct sl_auth_info *known)

@@ -629,7 +629,7 @@ static void release_subjects(struct sl_check *c)
         c->lookups[i].has_registered = false;
         c->lookups[i].err = 0;
     }
-    c->verified.user = c->verified.org = NULL;
+    c->verified.user = c->verified.org = c->verified.ip = NULL;
     c->verified.has_registered = false;
     c->verified.subjects_failed = false;
 }
@@ -662,6 +662,16 @@ static void look_up(struct sl_check *c, struct sl_lookup *lookup,
                                  .ctx = c};
     c->lookups_open++;
     subjects->calls->find(subjects, lookup);
+}
+
+/* The address of the caller: the key of a limit per address, or the request's.
+ * A key may be shown with the prefix of its network. */
+static struct sl_str address_of(const struct sl_check *c)
+{
+    struct sl_str key =
+        sl_request_keyed(c->active->policy, c->request, SL_SCOPE_IP);
+
+    return key.len > 0 ? sl_ip_key_address(key) : c->request->ip;
 }
 
 /* Begins with the next request. False if the check was answered: the key of
@@ -697,9 +707,10 @@ static bool identify(struct sl_check *c)
         return true;
     sl_identify(c->active->policy, c->request, &c->verified, &c->caller);
     c->looked_up = true;
-    c->lookups_open = 1; /* on_found() resumes only after both have started */
+    c->lookups_open = 1; /* on_found() resumes only after all have started */
     look_up(c, &c->lookups[0], "user", c->caller.values[SL_SCOPE_USER]);
     look_up(c, &c->lookups[1], "org", c->caller.values[SL_SCOPE_ORG]);
+    look_up(c, &c->lookups[2], "ip", address_of(c));
     c->has_waited = c->lookups_open > 1;
     return --c->lookups_open == 0;
 }
@@ -719,6 +730,7 @@ static void keep_subjects(struct sl_check *c)
     }
     c->verified.user = c->lookups[0].found;
     c->verified.org = c->lookups[1].found;
+    c->verified.ip = c->lookups[2].found;
     c->verified.has_registered =
         c->lookups[0].has_registered || c->lookups[1].has_registered;
     c->verified.subjects_failed = c->lookups[0].err || c->lookups[1].err;

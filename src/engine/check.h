@@ -117,7 +117,7 @@ struct sl_check {
     unsigned claim_index;         /* of the decision's claims */
 
     struct sl_auth_info verified;
-    struct sl_lookup lookups[2]; /* user, organisation */
+    struct sl_lookup lookups[3]; /* user, organisation, address */
     unsigned lookups_open;
     sl_ns lookups_until; /* monotonic; 0: no lookup has waited */
     bool looked_up;      /* lookups were started */

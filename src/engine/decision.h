@@ -26,9 +26,11 @@ struct sl_auth_info {
     const struct sl_subject *user;   /* NULL: not looked up, or the registry
                                       * is empty */
     const struct sl_subject *org;
-    bool has_registered;   /* the registry has subjects */
-    sl_webhook_f *webhook; /* verifies; NULL: not accepted */
-    bool subjects_failed;  /* a lookup has failed */
+    const struct sl_subject *ip; /* the blocked address or network of the
+                                  * caller; NULL: none */
+    bool has_registered;         /* the registry has subjects */
+    sl_webhook_f *webhook;       /* verifies; NULL: not accepted */
+    bool subjects_failed;        /* a lookup has failed */
 };
 
 /* Verifies the token of a request, if `policy` accepts any: known->token until
@@ -298,7 +300,7 @@ struct sl_decision {
     bool replayed;                       /* a repeat: answered as before */
     const struct sl_condition *exempt;   /* of the route; NULL: not exempt */
     struct sl_block block;               /* of REASON_BLOCKED */
-    const char *block_of;                /* likewise: "user" or "org" */
+    const char *block_of;                /* likewise: "user", "org" or "ip" */
     char *block_id;                      /* its id; NULL: without memory */
     struct sl_skipped_route skipped[4];
     unsigned skipped_count;

@@ -27,6 +27,16 @@ struct sl_hold_op;
 struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
                              char out[SL_IP_TEXT + 5]);
 
+/* The address in the key of a limit per address: without the prefix that keys
+ * of IPv6 are shown with. */
+struct sl_str sl_ip_key_address(struct sl_str key);
+
+/* Read an address or a network that is to be blocked: "203.0.113.7",
+ * "203.0.113.0/24". An address of IPv6 is the network by which limits know it.
+ * False if it is neither. */
+SL_MUST_USE bool sl_identify_net(const struct sl_policy *policy,
+                                 struct sl_str text, struct sl_net *ret);
+
 /* Does the scope name a caller? An address is not a name. */
 static inline bool sl_scope_is_name(unsigned scope)
 {
@@ -71,8 +81,8 @@ const struct sl_subject_override *
 sl_auth_info_rate(const struct sl_auth_info *known, struct sl_str limit,
                   sl_ns now, const char **ret_of);
 
-/* The user or the organisation that is blocked, and which of them it is; or
- * NULL. If both are: whose block ends last. */
+/* The user, the organisation or the address that is blocked, and which of them
+ * it is; or NULL. Of several: whose block ends last. */
 const struct sl_subject *sl_auth_info_blocked(const struct sl_auth_info *known,
                                               sl_ns now, const char **ret_of);
 

@@ -327,7 +327,8 @@ static void add_conditions(struct sl_writer *w, const struct sl_decision *d)
     }
 }
 
-/* "blocked  user, by ops until 2026-12-01T00:00:00Z: scraping" */
+/* "blocked  user, by ops, until 2026-12-01T00:00:00Z: scraping"; "blocked  ip
+ * 203.0.113.0/24, ..." */
 static void add_block(struct sl_writer *w, const struct sl_decision *d)
 {
     const struct sl_block *block = &d->block;
@@ -336,6 +337,8 @@ static void add_block(struct sl_writer *w, const struct sl_decision *d)
     if (d->reason != SL_REASON_BLOCKED)
         return;
     sl_writer_addf(w, "blocked  %s", d->block_of);
+    if (d->block_id && strcmp(d->block_of, "ip") == 0)
+        sl_writer_addf(w, " %s", d->block_id);
     if (block->by.len > 0) {
         sl_writer_addf(w, ", by ");
         add_name(w, block->by);

@@ -13,14 +13,6 @@
 
 /* ---- keys ---- */
 
-/* An address without the prefix that keys of IPv6 are shown with. */
-static struct sl_str without_prefix(struct sl_str text)
-{
-    const char *slash = memchr(text.at, '/', text.len);
-
-    return slash ? (struct sl_str){text.at, (size_t)(slash - text.at)} : text;
-}
-
 /* The value number `i` of a request that names a limit, as a route finds it:
  * an alias becomes the name that limits are kept by, an address is canonical,
  * and what is not an address is "unknown". */
@@ -41,7 +33,7 @@ static void use_given(struct sl_check *c, unsigned i, struct sl_key_value *ret)
             ret->value = caller->values[names[n]];
     if (sl_str_eq(ret->scope, scopes[SL_SCOPE_IP])) {
         ret->value =
-            sl_identify_ip(policy, without_prefix(ret->value), caller->ip);
+            sl_identify_ip(policy, sl_ip_key_address(ret->value), caller->ip);
         caller->values[SL_SCOPE_IP] = ret->value;
         caller->has_ip = ret->value.at == caller->ip;
     }

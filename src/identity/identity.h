@@ -115,6 +115,13 @@ static inline bool sl_block_is_on(const struct sl_block *block, sl_ns now)
     return block->is_set && (block->until == SL_NS_NONE || now < block->until);
 }
 
+static inline bool sl_block_ends_later(const struct sl_block *block,
+                                       const struct sl_block *than)
+{
+    return than->until != SL_NS_NONE &&
+           (block->until == SL_NS_NONE || block->until > than->until);
+}
+
 struct sl_subject {
     unsigned refs; /* not atomic: see below */
     void (*free)(struct sl_subject *subject);
@@ -148,18 +155,22 @@ static inline void sl_subject_unref(struct sl_subject *subject)
 
 /* One lookup. The caller owns it; the registry borrows it until done(). */
 struct sl_lookup {
-    struct sl_str scope;      /* "user" or "org" */
-    struct sl_str id;         /* valid until find() returns */
+    struct sl_str scope;      /* "user", "org" or "ip" */
+    struct sl_str id;         /* valid until find() returns; of "ip" an address,
+                               * as the request has it */
     sl_ns deadline;           /* monotonic; 0: none */
     sl_ns over;               /* out: see sl_lookup_wait(); 0: not set */
     struct sl_subject *found; /* out: a reference for the caller; NULL if it
-                               * failed, or the registry is empty */
+                               * failed, or the registry is empty. Of "ip" the
+                               * blocked address or network that has it; NULL
+                               * without one */
     bool has_registered;      /* out: with `found`: the registry has subjects,
                                * not only credits and blocks */
     int err;                  /* out: 0 or SLUICE_ESTORE, SLUICE_ENOMEM */
     void (*done)(struct sl_lookup *lookup);
     void *ctx;              /* of the caller */
     struct sl_lookup *next; /* of the registry */
+    struct sl_ip ip;        /* likewise, of scope "ip" */
 };
 
 /* Sets the deadlines of a lookup that has `patience` for the whole check. A

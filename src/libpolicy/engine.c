@@ -191,9 +191,12 @@ static int check_request(const struct sluice_request *r)
             "a subject can have at most %d roles and %d grants, "
             "and needs the arrays for its counts",
             ROLES_MAX, GRANTS_MAX);
-    if (!r->registry && (r->user_block || r->org_block))
+    if (!r->registry && (r->user_block || r->org_block || r->ip_block))
         return sl_libpolicy_invalid("a request has a block without a registry; "
                                     "set registry to 1");
+    if (r->ip_block && !r->ip && !r->limit)
+        return sl_libpolicy_invalid("a request has a block of its address "
+                                    "without the address; set ip");
     if (!r->path && !r->job && !r->limit)
         return sl_libpolicy_invalid("a request needs a path, a job or a limit");
     return check_calendar(r->user_subject) ? SLUICE_EINVAL
@@ -268,7 +271,7 @@ static struct sl_request facts_of(const struct sluice_request *r,
 struct request_subjects {
     struct sl_subjects base; /* first */
     const struct sluice_request *request;
-    struct registered user, org;
+    struct registered user, org, ip;
 };
 
 static void keep_subject(struct sl_subject *subject)
@@ -315,23 +318,30 @@ static void fill(struct registered *r, const struct sluice_subject *s,
 static bool has_registered(const struct sluice_request *r)
 {
     return r->user_subject || r->org_subject ||
-           (!r->user_block && !r->org_block);
+           (!r->user_block && !r->org_block && !r->ip_block);
 }
 
-/* The user and the organisation of the request are those of its subjects,
- * wherever it names them. */
+/* The user, the organisation and the address of the request are those of its
+ * subjects and blocks, wherever it names them. */
 static void find_subject(struct sl_subjects *subjects, struct sl_lookup *lookup)
 {
     struct request_subjects *all = (struct request_subjects *)subjects;
-    bool is_user = sl_str_eq(lookup->scope, SL_STR("user"));
-    struct registered *r = is_user ? &all->user : &all->org;
+    const struct sluice_request *request = all->request;
+    struct registered *r = &all->org;
 
-    fill(r, is_user ? all->request->user_subject : all->request->org_subject,
-         is_user ? all->request->user_block : all->request->org_block);
+    if (sl_str_eq(lookup->scope, SL_STR("ip"))) {
+        r = &all->ip;
+        fill(r, NULL, request->ip_block);
+    } else if (sl_str_eq(lookup->scope, SL_STR("user"))) {
+        r = &all->user;
+        fill(r, request->user_subject, request->user_block);
+    } else {
+        fill(r, request->org_subject, request->org_block);
+    }
     if (r->subject.id.len == 0)
         r->subject.id = lookup->id;
     lookup->found = &r->subject;
-    lookup->has_registered = has_registered(all->request);
+    lookup->has_registered = has_registered(request);
     lookup->done(lookup);
 }
 

@@ -354,16 +354,41 @@ static int give(struct sl_registry *r, struct sl_job *job,
     return 0;
 }
 
+static uint64_t ips_version(const struct sl_registry *r)
+{
+    return atomic_load_explicit(sl_registry_version(r, SL_IP_SCOPE, SL_IP_ALL),
+                                memory_order_acquire);
+}
+
 /* Returns whether there is a registered subject, or an error. Only queries set
- * has_registered: a notification may be about a block or a credit. */
+ * has_registered: a notification may be about a block or a credit. One about a
+ * blocked address that comes meanwhile is later than the query. */
 static int look_registered(struct sl_registry *r)
 {
-    int found = sl_query_one(&r->db, SL_QUERY_REGISTERED, "");
+    uint64_t version = ips_version(r);
+    int64_t registered = 0, ips = 0;
+    int found =
+        sl_query_one(&r->db, SL_QUERY_REGISTERED, " nn", &registered, &ips);
 
-    if (found >= 0)
-        atomic_store_explicit(&r->has_registered, found > 0,
-                              memory_order_release);
-    return found;
+    if (found < 0)
+        return found;
+    atomic_store_explicit(&r->has_registered, registered != 0,
+                          memory_order_release);
+    atomic_store_explicit(&r->has_blocked_ips, ips != 0, memory_order_release);
+    if (ips_version(r) != version)
+        atomic_store_explicit(&r->has_blocked_ips, true, memory_order_release);
+    return registered != 0;
+}
+
+static int find_blocked_ips(struct sl_registry *r, struct sl_job *job)
+{
+    int err;
+
+    job->version = ips_version(r);
+    err = sl_blocked_ips_load(r, job->now, &job->entries);
+    if (err == 0) /* none is left, or there was none */
+        err = look_registered(r);
+    return err < 0 ? fault(r, job, err) : 0;
 }
 
 static int find(struct sl_registry *r, struct sl_job *job)
@@ -460,7 +485,9 @@ void sl_job_run_read(struct sl_registry *r, struct sl_job *job)
     sl_arena_reset(&r->db.arena);
     if (job->kind != SL_JOB_PING)
         atomic_fetch_add_explicit(&r->reads, 1, memory_order_relaxed);
-    if (job->kind == SL_JOB_FIND) {
+    if (job->kind == SL_JOB_FIND && sl_str_eq(job->scope, SL_IP_SCOPE)) {
+        find_blocked_ips(r, job);
+    } else if (job->kind == SL_JOB_FIND) {
         find(r, job);
     } else if (job->kind == SL_JOB_LIST) {
         list(r, job);

@@ -70,6 +70,12 @@ bool sl_registry_has_registered(const struct sl_registry *registry)
                                 memory_order_acquire);
 }
 
+bool sl_registry_has_blocked_ips(const struct sl_registry *registry)
+{
+    return atomic_load_explicit(&registry->has_blocked_ips,
+                                memory_order_acquire);
+}
+
 const struct sl_hash_key *sl_registry_secret(const struct sl_registry *registry)
 {
     return &registry->secret;

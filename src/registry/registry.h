@@ -150,6 +150,16 @@ SL_MUST_USE struct sl_subject_record *
 sl_subject_record_new(const struct sl_subject_draft *draft, bool known,
                       const struct sl_alloc *alloc);
 
+/* The blocked addresses and networks are one record, which SL_JOB_FIND returns
+ * for this scope and id. */
+#define SL_IP_SCOPE SL_STR("ip")
+#define SL_IP_ALL   SL_STR("*")
+
+/* Returns a reference to the blocked address or network of this record that has
+ * `ip`, or NULL. Of several the one whose block ends last. */
+struct sl_subject *sl_blocked_ip_find(struct sl_subject_record *all,
+                                      const struct sl_ip *ip, sl_ns now);
+
 /* Frees a list of records linked by `next`. NULL is allowed. */
 void sl_subject_records_free(struct sl_subject_record *first);
 
@@ -486,6 +496,9 @@ bool sl_registry_is_empty(const struct sl_registry *registry);
  * A first subject that another process writes counts from the next load of an
  * unknown subject on. */
 bool sl_registry_has_registered(const struct sl_registry *registry);
+
+/* Returns whether an address or a network is blocked. */
+bool sl_registry_has_blocked_ips(const struct sl_registry *registry);
 
 const struct sl_hash_key *
 sl_registry_secret(const struct sl_registry *registry);

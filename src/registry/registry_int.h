@@ -193,6 +193,7 @@ struct sl_registry {
     _Atomic unsigned waiting;
     _Atomic bool has_subjects;   /* or credits or blocks: lookups load */
     _Atomic bool has_registered; /* subjects; written by the thread only */
+    _Atomic bool has_blocked_ips;
     struct sl_switched switches[SL_SWITCHES];
     unsigned switch_count;
     struct sl_arena names; /* of the switches */
@@ -369,6 +370,11 @@ SL_MUST_USE int sl_job_load(struct sl_database *db, struct sl_str scope,
 /* Loads the block of a subject, if it has one. */
 SL_MUST_USE int sl_block_load(struct sl_database *db, struct sl_str scope,
                               struct sl_str id, struct sl_block *ret);
+
+/* Loads the record of all blocked addresses and networks. Returns whether it
+ * has any, or an error. */
+SL_MUST_USE int sl_blocked_ips_load(struct sl_registry *registry, sl_ns now,
+                                    struct sl_subject_record **ret);
 
 /* SL_JOB_BLOCK and SL_JOB_BLOCKS. */
 SL_MUST_USE int sl_block_write(struct sl_registry *registry,

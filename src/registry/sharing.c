@@ -13,7 +13,8 @@
  * looked up first.
  *
  * Notifications:
- *     s:SCOPE:ID     a subject, its overrides, credits or block
+ *     s:SCOPE:ID     a subject, its overrides, credits or block; s:ip:*: the
+ *                    blocked addresses
  *     f:1:NAME       a feature was switched on; 0: off; -: as the policy says
  *     w::            a webhook was queued
  *     *              everything
@@ -220,6 +221,7 @@ static void hear(void *ctx, struct sl_str message)
     }
     if (!sl_str_eq(kind, SL_STR("s"))) {
         raise_all(r);
+        atomic_store_explicit(&r->has_blocked_ips, true, memory_order_release);
         return;
     }
     /* Before the version: a reader of the new version asks the registry. */
@@ -228,6 +230,9 @@ static void hear(void *ctx, struct sl_str message)
         &r->versions[(unsigned)(sl_registry_version(r, first, message) -
                                 r->versions)],
         1, memory_order_release);
+    /* After the version: look_registered() may be about to clear it. */
+    if (sl_str_eq(first, SL_IP_SCOPE))
+        atomic_store_explicit(&r->has_blocked_ips, true, memory_order_release);
 }
 
 int sl_sharing_listen(struct sl_registry *r, struct sl_diag *diag)

@@ -33,7 +33,7 @@
 
 /* By the name that was looked up: an id or an alias. */
 struct key {
-    bool is_org;
+    char scope; /* its first letter */
     struct sl_str id;
 };
 
@@ -44,7 +44,7 @@ struct entry {
     sl_ns stale_until; /* the same, while the registry does not answer */
     sl_ns since;       /* wall clock */
     struct sl_subject_record *record;
-    bool is_org;
+    char scope;
     bool is_partial; /* see sl_job */
     size_t id_len;
     char id[];
@@ -56,7 +56,7 @@ struct load {
     struct sl_job job;
     uint64_t hash;
     uint64_t version; /* when it began */
-    bool is_org;
+    char scope;
     struct sl_lookup *waiting; /* newest first */
     char id[];
 };
@@ -87,9 +87,16 @@ static void add(_Atomic uint64_t *count, uint64_t n)
     set(count, atomic_load_explicit(count, memory_order_relaxed) + n);
 }
 
-static bool is_org(struct sl_str scope)
+static bool is_ip(char scope)
 {
-    return sl_str_eq(scope, SL_STR("org"));
+    return scope == 'i';
+}
+
+static struct sl_str scope_of(char scope)
+{
+    return is_ip(scope)   ? SL_IP_SCOPE
+           : scope == 'o' ? SL_STR("org")
+                          : SL_STR("user");
 }
 
 static uint64_t hash_of(const struct sl_subject_cache *c, struct sl_str scope,
@@ -97,7 +104,7 @@ static uint64_t hash_of(const struct sl_subject_cache *c, struct sl_str scope,
 {
     struct sl_hash_key key = c->secret;
 
-    key.k1 ^= is_org(scope);
+    key.k1 ^= (unsigned char)scope.at[0];
     return sl_hash64(&key, id);
 }
 
@@ -122,7 +129,7 @@ static bool equals(const struct sl_map_entry *map_entry, const void *key)
     const struct entry *entry = (const struct entry *)map_entry;
     const struct key *k = key;
 
-    return entry->is_org == k->is_org &&
+    return entry->scope == k->scope &&
            sl_str_eq((struct sl_str){entry->id, entry->id_len}, k->id);
 }
 
@@ -137,7 +144,7 @@ static void free_entry(void *alloc, struct sl_map_entry *map_entry)
 static struct entry *find_entry(struct sl_subject_cache *c, struct sl_str scope,
                                 struct sl_str id)
 {
-    struct key key = {is_org(scope), id};
+    struct key key = {scope.at[0], id};
 
     return (struct entry *)sl_map_find(&c->map, hash_of(c, scope, id), &key,
                                        sl_loop_mono(c->loop));
@@ -169,7 +176,7 @@ static void keep(struct sl_subject_cache *c, const struct load *load)
             .stale_until = now + c->options.stale,
             .since = sl_loop_now(c->loop),
             .record = load->job.entries,
-            .is_org = load->is_org,
+            .scope = load->scope,
             .is_partial = load->job.is_partial,
             .id_len = id.len,
         };
@@ -188,7 +195,8 @@ static bool is_blocked(const struct sl_subject_cache *c,
 }
 
 /* Returns the last record if no write came since, or NULL. A record of a source
- * counts only for its block: a caller who is blocked stays blocked. */
+ * counts only for its block: a caller who is blocked stays blocked. Addresses
+ * are not in a source. */
 static struct sl_subject_record *
 find_stale(struct sl_subject_cache *c, struct sl_str scope, struct sl_str id)
 {
@@ -197,7 +205,8 @@ find_stale(struct sl_subject_cache *c, struct sl_str scope, struct sl_str id)
 
     if (!entry || now >= entry->stale_until ||
         entry->version != version_of(c, scope, id) ||
-        (c->options.source.ask && !is_blocked(c, entry)))
+        (c->options.source.ask && !is_ip(entry->scope) &&
+         !is_blocked(c, entry)))
         return NULL;
     entry->until =
         now + RETRY < entry->stale_until ? now + RETRY : entry->stale_until;
@@ -239,7 +248,12 @@ static void fill_in_answer(const struct sl_subject_cache *c,
                            struct sl_subject_record *record, int err)
 {
     lookup->err = err;
-    lookup->found = record ? sl_subject_ref(&record->subject) : NULL;
+    lookup->found = NULL;
+    if (record && is_ip(lookup->scope.at[0]))
+        lookup->found =
+            sl_blocked_ip_find(record, &lookup->ip, sl_loop_now(c->loop));
+    else if (record)
+        lookup->found = sl_subject_ref(&record->subject);
     lookup->has_registered =
         record &&
         (c->options.source.ask || sl_registry_has_registered(c->registry));
@@ -282,7 +296,7 @@ static void on_loaded(struct sl_job *job)
         record = find_stale(c, job->scope, job->id);
     } else {
         add(&c->counts.faults, job->is_partial);
-        add(&c->counts.unknown, !record->subject.known);
+        add(&c->counts.unknown, !is_ip(load->scope) && !record->subject.known);
         keep(c, load);
     }
     end_load(load, record, record ? 0 : job->err);
@@ -362,7 +376,7 @@ static struct load *find_load(struct sl_subject_cache *c, uint64_t hash,
     struct load *load;
 
     TAILQ_FOREACH(load, &c->loads, order)
-    if (load->hash == hash && load->is_org == is_org(lookup->scope) &&
+    if (load->hash == hash && load->scope == lookup->scope.at[0] &&
         load->version == version && sl_str_eq(load->job.id, lookup->id))
         return load;
     return NULL;
@@ -395,23 +409,38 @@ static void begin_load(struct sl_subject_cache *c, struct sl_lookup *lookup,
     load->cache = c;
     load->hash = hash;
     load->version = version;
-    load->is_org = is_org(lookup->scope);
+    load->scope = lookup->scope.at[0];
     memcpy(load->id, lookup->id.at, lookup->id.len);
     sl_job_init(&load->job, SL_JOB_FIND, c->options.alloc);
     load->job.loop = c->loop;
     load->job.done = on_loaded;
     load->job.ctx = load;
     load->job.now = sl_loop_now(c->loop);
-    load->job.scope = load->is_org ? SL_STR("org") : SL_STR("user");
+    load->job.scope = scope_of(load->scope);
     load->job.id = (struct sl_str){load->id, lookup->id.len};
     TAILQ_INSERT_TAIL(&c->loads, load, order);
     c->load_count++;
     add(&c->counts.loads, 1);
     wait_for(c, load, lookup);
-    if (source->ask)
+    if (source->ask && !is_ip(load->scope))
         source->ask(source->ctx, &load->job);
     else
         sl_registry_ask(c->registry, &load->job);
+}
+
+/* Makes a lookup of an address one of the record of all blocked addresses.
+ * False if none can be blocked. */
+static bool needs_blocked_ips(const struct sl_subject_cache *c,
+                              struct sl_lookup *lookup)
+{
+    struct sl_ip ip;
+
+    if (!c->registry || !sl_registry_has_blocked_ips(c->registry) ||
+        !sl_ip_parse(lookup->id, &ip))
+        return false;
+    lookup->ip = sl_ip_untranslated(&ip);
+    lookup->id = SL_IP_ALL;
+    return true;
 }
 
 static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
@@ -421,7 +450,9 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
     struct load *load;
     uint64_t hash, version;
 
-    if (!c->options.source.ask && sl_registry_is_empty(c->registry)) {
+    if (is_ip(lookup->scope.at[0])
+            ? !needs_blocked_ips(c, lookup)
+            : !c->options.source.ask && sl_registry_is_empty(c->registry)) {
         answer(c, lookup, NULL, 0);
         return;
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# blocks.sh -- blocks by hand: commands, HTTP, every way in, restarts, the audit;
-# and two daemons, if there is a PostgreSQL.
+# blocks.sh -- blocks of users, organisations, addresses and networks by hand:
+# commands, HTTP, every way in, restarts, the audit; and two daemons, if there is a PostgreSQL.
 
 # shellcheck source=test/support/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
@@ -12,6 +12,7 @@ limits:
   api: { kind: fixed-window, per: user, rate: 100/hour }
   both: { kind: fixed-window, per: [org, user], rate: 100/hour }
   calls: { kind: fixed-window, per: org, rate: 100/hour, missing: skip }
+  address: { kind: fixed-window, per: ip, rate: 100/hour }
 routes:
   - descriptor: [edge, user]
     limits: [api]
@@ -76,6 +77,97 @@ tell /v1/blocks
 check 'as JSON' has "$out" '{"blocks":[{"scope":"user","id":"ann","until":"2026-11-15T14:00:00Z","by":"joe","note":"scraping the catalogue","at":"2026-11-15T12:00:00Z"}]}'
 tell '/v1/audit?limit=1'
 check 'the audit has it' has "$out" '"by":"joe","origin":"admin 127.0.0.1","what":"block","scope":"user","id":"ann","note":"scraping the catalogue","before":null,"after":{"until":"2026-11-15T14:00:00Z"}'
+
+# ---- an address, a network ----
+
+# from ADDRESS: the verdict of a request from there.
+from() {
+    ask /v1/check -d '{"method":"GET","path":"/x","user":"bob","ip":"'"$1"'"}'
+}
+cli block ip 203.0.113.7 until=2h note='port scans'
+check 'an address is blocked' has "$out" 'ip 203.0.113.7 is blocked until 2026-11-15T14:00:00Z'
+from 203.0.113.7
+check 'its requests, by route' has "$out" '"allowed":false,"status":403,"code":"BLOCKED","message":"The caller is blocked.'
+check 'with the wait' has "$out" '"retry_after_ms":7200000'
+from ::ffff:203.0.113.7
+check 'in another notation' has "$out" '"code":"BLOCKED"'
+from 203.0.113.8
+check 'another address passes' has "$out" '"allowed":true'
+ask /v1/check -d '{"limit":"address","key":"203.0.113.7"}'
+check 'by limit, as the key' has "$out" '"status":403,"code":"BLOCKED"'
+ask /v1/check -d '{"limit":"api","key":"bob","ip":"203.0.113.7"}'
+check 'by limit, as a member' has "$out" '"status":403,"code":"BLOCKED"'
+ask /v1/auth -H 'X-Original-URI: /x' -H 'X-Original-Method: GET' -H 'X-Forwarded-For: 203.0.113.7'
+check 'forward-auth' answers 403
+ask /json -d '{"domain":"edge","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.7"}]}]}'
+check 'descriptors' has "$out" '"overallCode":"OVER_LIMIT"'
+tell '/v1/top?limit=(blocked)'
+check 'in /v1/top' has "$out" '"limit":"(blocked)","scope":"ip","key":"203.0.113.7","cut":false,"denied":6'
+ask /v1/explain -d '{"method":"GET","path":"/x","ip":"203.0.113.7"}'
+check 'explain says it' has "$out" 'blocked  ip 203.0.113.7, by joe, until 2026-11-15T14:00:00Z: '
+check 'and why' has "$out" 'port scans'
+tell /v1/denials?scope=ip\&id=203.0.113.7
+check 'the denials' has "$out" '"reason":"blocked"'
+cli why ip=203.0.113.7 at=2026-11-15T12:00:00Z within=1h
+check 'sluice why' has "$out" 'The caller is blocked.'
+tell '/v1/audit?limit=1'
+check 'the audit has it' has "$out" '"what":"block","scope":"ip","id":"203.0.113.7","note":"port scans","before":null,"after":{"until":"2026-11-15T14:00:00Z"}'
+cli block
+check 'and the list' has "$out" 'ip     203.0.113.7  2026-11-15T14:00:00Z  joe  port scans'
+
+cli block ip 198.51.100.0/24
+check 'a network' has "$out" 'ip 198.51.100.0/24 is blocked'
+from 198.51.100.99
+check 'has its addresses' has "$out" '"code":"BLOCKED"'
+check 'without a wait' has "$out" '"retry_after_ms":null'
+from 198.51.101.1
+check 'and no other' has "$out" '"allowed":true'
+cli block ip 198.51.100.99 until=1h
+from 198.51.100.99
+check 'of two the one that ends last' has "$out" '"retry_after_ms":null'
+cli block ip 2001:db8:1:2:3::4
+check 'IPv6 by the prefix of the policy' has "$out" 'ip 2001:db8:1:2::/64 is blocked'
+from 2001:db8:1:2:ffff::1
+check 'any address of it' has "$out" '"code":"BLOCKED"'
+from 2001:db8:1:3::1
+check 'not of the next' has "$out" '"allowed":true'
+ask /v1/check -d '{"limit":"address","key":"2001:db8:1:2::/64"}'
+check 'its key' has "$out" '"code":"BLOCKED"'
+tell /v1/blocks/ip/2001:db8:7::1/128 -X POST
+check 'one address of IPv6' has "$out" '"id":"2001:db8:7::1/128"'
+from 2001:db8:7::2
+check 'and only that' has "$out" '"allowed":true'
+from 2001:db8:7::1
+check 'which is blocked' has "$out" '"code":"BLOCKED"'
+tell /v1/blocks/ip/64:ff9b::192.0.2.0/120 -X POST
+check 'a translated network is the one behind it' has "$out" '"id":"192.0.2.0/24"'
+from 192.0.2.200
+check 'of IPv4' has "$out" '"code":"BLOCKED"'
+ask /v1/check -d '{"method":"GET","path":"/x","user":"bob"}'
+check 'without an address no block of one' has "$out" '"allowed":true'
+stop
+begin
+from 203.0.113.7
+check 'a restart keeps them' has "$out" '"code":"BLOCKED"'
+cli unblock ip 198.51.100.7
+check 'an address of a blocked network is not a block' is 2
+cli unblock ip 198.51.100.0/24 note='a mistake'
+check 'the network is' has "$out" 'ip 198.51.100.0/24 is no longer blocked'
+from 198.51.100.99
+check 'the block of the address remains' has "$out" '"retry_after_ms":3600000'
+for one in 198.51.100.99 2001:db8:1:2:: 2001:db8:7::1%2F128 192.0.2.0/24; do
+    tell "/v1/blocks/ip/$one" -X DELETE
+    check "ended: $one" has "$out" '"blocked":false'
+done
+from 2001:db8:1:2:ffff::1
+check 'at once' has "$out" '"allowed":true'
+clock 2026-11-15T14:00:00Z
+from 203.0.113.7
+check 'a block ends by itself' has "$out" '"allowed":true'
+clock 2026-11-15T12:00:00Z
+tell /v1/blocks/ip/203.0.113.7 -X DELETE
+tell /v1/blocks/ip/unknown -X DELETE
+check 'what has no address' answers 404
 
 # ---- a restart, a rewritten subject, an alias ----
 
@@ -197,8 +289,12 @@ tell /v1/blocks/team/x -X POST
 check 'an unknown scope' has "$out" 'write /v1/blocks/user/ID or /v1/blocks/org/ID'
 tell /v1/blocks/user/a/b -X POST
 check 'a slash' answers 404
-cli block ip 10.0.0.1
-check 'an address is no subject' is 2
+cli block ip 10.0.0.256
+check 'what is no address' has "$err" '"10.0.0.256" is not an IP address or a network'
+cli block ip 10.0.0.1/24
+check 'a network with bits behind its prefix' has "$err" 'write 203.0.113.7 or 203.0.113.0/24'
+cli block team x
+check 'a scope that cannot be blocked' has "$err" 'write user ID, org ID or ip ADDRESS'
 cli block user ann end=2h
 check 'an unknown setting' has "$err" 'write until=TIME or note=TEXT'
 tell /v1/blocks/user/ann -X DELETE
@@ -225,6 +321,20 @@ if [[ -n ${SLUICE_TEST_POSTGRES-} ]]; then
         has "$out" '"code":"BLOCKED"'
     }
     check 'and then knows the block' until_ refused
+    from 203.0.113.7
+    check 'of addresses, too: it passes' has "$out" '"allowed":true'
+    fetch "http://$first_admin/v1/blocks/ip/203.0.113.0%2F24" -X POST
+    denied_there() {
+        from 203.0.113.7
+        has "$out" '"code":"BLOCKED"'
+    }
+    check 'and then knows it' until_ denied_there
+    fetch "http://$first_admin/v1/blocks/ip/203.0.113.0%2F24" -X DELETE
+    passes_there() {
+        from 203.0.113.7
+        has "$out" '"allowed":true'
+    }
+    check 'and its end' until_ passes_there
     stop
     kill "$first"
     until_ gone "$first"

@@ -91,7 +91,8 @@ async function show(scope, id, limits, after) {
 
     if (!session.readOnly)
         for (const [name, make] of Object.entries(actions))
-            if (REGISTERED.includes(scope) || name === "Reset")
+            if (REGISTERED.includes(scope) || name === "Reset" ||
+                (name === "Block" && scope === "ip"))
                 views[name] = () => make(scope, id, limits, done);
 
     const buttons = Object.entries(views).map(([name, view]) => el("button", {

@@ -18,6 +18,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "identity/identity.h"
 #include "sluice_policy.h"
 
 #define SL_FLOW_BYTES (1024 * 1024)
@@ -386,5 +387,37 @@ sl_flow_webhooks_find(const struct sl_flow_webhooks *w, const char *name);
 struct sl_flow_delivery
 sl_flow_webhooks_state(const struct sl_flow_webhooks *w,
                        const struct sl_flow_message *message);
+
+/* ---- registry.c ---- */
+
+/* A subject of the flow. A later record replaces an earlier one. */
+struct sl_flow_subject {
+    const char *scope, *id;
+    const char *anchor, *zone; /* or NULL */
+    struct sl_subject subject;
+    struct sl_net net; /* of scope ip */
+    struct sl_flow_subject *next;
+};
+
+/* The registry of the flow, in place of a daemon's. */
+struct sl_flow_registry {
+    struct sl_subjects base; /* first */
+    struct sl_flow_subject *subjects;
+    struct sl_subject unknown;
+};
+
+/* Opens an empty registry. */
+struct sl_subjects *sl_flow_registry_open(struct sl_flow_registry *registry);
+
+/* The subject, or NULL. */
+struct sl_flow_subject *
+sl_flow_registry_find(const struct sl_flow_registry *registry,
+                      struct sl_str scope, struct sl_str id);
+
+/* The subject, which is added if there is none. The texts are borrowed. NULL
+ * without memory. */
+SL_MUST_USE struct sl_flow_subject *
+sl_flow_registry_add(struct sl_flow_registry *registry, struct sl_arena *arena,
+                     const char *scope, const char *id);
 
 #endif

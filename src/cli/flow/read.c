@@ -38,8 +38,8 @@ static const struct form forms[] = {
     {"release", SL_FLOW_ACT_RELEASE, 1, true,  "release NAME"                 },
     {"extend",  SL_FLOW_ACT_EXTEND,  1, true,  "extend NAME hold=TIME"        },
     {"subject", SL_FLOW_ACT_SUBJECT, 2, true,  "subject user|org ID plan=NAME"},
-    {"block",   SL_FLOW_ACT_BLOCK,   2, true,  "block user|org ID until=TIME" },
-    {"unblock", SL_FLOW_ACT_UNBLOCK, 2, false, "unblock user|org ID"          },
+    {"block",   SL_FLOW_ACT_BLOCK,   2, true,  "block user|org|ip ID"         },
+    {"unblock", SL_FLOW_ACT_UNBLOCK, 2, false, "unblock user|org|ip ID"       },
     {"feature", SL_FLOW_ACT_FEATURE, 2, false, "feature NAME on|off"          },
     {"backlog", SL_FLOW_ACT_BACKLOG, 2, false, "backlog NAME DEPTH"           },
     {"store",   SL_FLOW_ACT_STORE,   1, false, "store fails|slow|heals"       },
@@ -462,9 +462,10 @@ static int check_act(struct reader *r, const struct form *form,
         wrong = 1;
     if (act->kind == SL_FLOW_ACT_DESTINATION && !is_answer(second))
         wrong = 2;
-    if ((act->kind == SL_FLOW_ACT_SUBJECT || act->kind == SL_FLOW_ACT_BLOCK ||
-         act->kind == SL_FLOW_ACT_UNBLOCK) &&
-        !is_one_of(first, "user|org"))
+    if (act->kind == SL_FLOW_ACT_SUBJECT && !is_one_of(first, "user|org"))
+        wrong = 1;
+    if ((act->kind == SL_FLOW_ACT_BLOCK || act->kind == SL_FLOW_ACT_UNBLOCK) &&
+        !is_one_of(first, "user|org|ip"))
         wrong = 1;
     if (wrong)
         return refuse(r, wrong, "write %s", form->usage);

@@ -13,6 +13,7 @@
 
 #include "base/parse.h"
 #include "cli/cli.h"
+#include "engine/engine_int.h"
 #include "libpolicy/libpolicy.h"
 
 /* A line adds at most one key, so the smallest state is enough for any flow;
@@ -30,22 +31,6 @@ struct hold {
     struct hold *next;
 };
 
-/* A subject of the flow. A later record replaces an earlier one. Lists are
- * searched in O(n): a flow has few subjects and holds. */
-struct subject {
-    const char *scope, *id;
-    const char *anchor, *zone; /* or NULL */
-    struct sl_subject subject;
-    struct subject *next;
-};
-
-/* The registry of the flow, in place of a daemon's. */
-struct registry {
-    struct sl_subjects base; /* first */
-    struct subject *subjects;
-    struct sl_subject unknown;
-};
-
 struct run {
     const char *file;
     struct sl_arena *arena;
@@ -55,7 +40,7 @@ struct run {
     struct sluice_decision *decision;
     struct sluice_ended *ended;
     struct hold *holds;
-    struct registry registry;
+    struct sl_flow_registry registry;
     bool has_asked; /* a request, or a report of usage */
     struct sl_flow_tokens tokens;
     struct sl_flow_webhooks webhooks;
@@ -128,72 +113,6 @@ static bool webhooks_ok(struct run *run, int err)
 
 /* ---- subjects ---- */
 
-static struct subject *find_subject(const struct registry *registry,
-                                    struct sl_str scope, struct sl_str id)
-{
-    struct subject *s = registry->subjects;
-
-    while (s && (!sl_str_eq(scope, sl_str_c(s->scope)) ||
-                 !sl_str_eq(id, sl_str_c(s->id))))
-        s = s->next;
-    return s;
-}
-
-static bool has_registered(const struct registry *registry)
-{
-    const struct subject *s = registry->subjects;
-
-    while (s && !s->subject.known)
-        s = s->next;
-    return s;
-}
-
-/* Without any subject the registry is empty, and not asked. */
-static void on_find(struct sl_subjects *subjects, struct sl_lookup *lookup)
-{
-    struct registry *registry = (struct registry *)subjects;
-    struct subject *s = find_subject(registry, lookup->scope, lookup->id);
-
-    if (registry->subjects)
-        lookup->found = sl_subject_ref(s ? &s->subject : &registry->unknown);
-    lookup->has_registered = has_registered(registry);
-    lookup->done(lookup);
-}
-
-static void open_registry(struct run *run)
-{
-    static const struct sl_subjects_calls calls = {on_find};
-
-    run->registry.base.calls = &calls;
-    run->registry.unknown = (struct sl_subject){.refs = 1};
-    run->engine->ctx.subjects = &run->registry.base;
-}
-
-/* The subject of an act, which is added if there is none. NULL without memory.
- */
-static struct subject *need_subject(struct run *run,
-                                    const struct sl_flow_act *act)
-{
-    struct subject *s = find_subject(&run->registry, sl_str_c(act->names[0]),
-                                     sl_str_c(act->names[1]));
-
-    if (s)
-        return s;
-    s = sl_arena_take(run->arena, sizeof(*s));
-    if (!s)
-        return NULL;
-    *s = (struct subject){
-        .scope = act->names[0],
-        .id = act->names[1],
-        .subject = {.refs = 1,
-                    .id = sl_str_c(act->names[1]),
-                    .expires = SL_NS_NONE},
-        .next = run->registry.subjects
-    };
-    run->registry.subjects = s;
-    return s;
-}
-
 /* Add or replace a subject. `end` applies to the plan and to all overrides;
  * SL_NS_NONE: never. False without memory. */
 static bool set_subject(struct run *run, const struct sl_flow_act *act,
@@ -202,7 +121,10 @@ static bool set_subject(struct run *run, const struct sl_flow_act *act,
     const struct sl_flow_subject_args *record = act->record;
     struct sl_subject_override *rates = sl_arena_take(
         run->arena, (record->override_count + 1) * sizeof(*rates));
-    struct subject *s = rates ? need_subject(run, act) : NULL;
+    struct sl_flow_subject *s =
+        rates ? sl_flow_registry_add(&run->registry, run->arena, act->names[0],
+                                     act->names[1])
+              : NULL;
 
     if (!s)
         return false;
@@ -277,7 +199,7 @@ static bool open_engine(struct run *run, const struct sl_flow *flow)
                               &run->now))
         return out_of_memory(run);
     run->webhooks.policy = run->policy;
-    open_registry(run);
+    run->engine->ctx.subjects = sl_flow_registry_open(&run->registry);
     run->out->line = flow->line;
     return !run->daemon ||
            daemon_ok(run, sl_flow_daemon_begin(run->daemon, path));
@@ -696,22 +618,28 @@ static bool check_names(struct run *run, const struct sl_flow_act *act)
     return true;
 }
 
-/* In flows a single value is that of each `per` of the limit. */
+/* In flows a single value is that of each `per` of the limit. NULL after the
+ * flow was ended: there is no memory. */
 static const char *key_of(struct run *run, const char *limit, const char *key)
 {
     const struct sl_policy *policy = run->policy->policy;
     int index = sl_policy_rule(policy, sl_str_c(limit));
     unsigned count = index < 0 ? 1 : policy->rules[index].per_count;
     size_t len = strlen(key) + 1;
-    char *text = count < 2 || strpbrk(key, ":%")
-                     ? NULL
-                     : sl_arena_take(run->arena, count * len);
+    char *text;
 
-    for (unsigned i = 0; text && i < count; i++) {
+    if (count < 2 || strpbrk(key, ":%"))
+        return key;
+    text = sl_arena_take(run->arena, count * len);
+    if (!text) {
+        out_of_memory(run);
+        return NULL;
+    }
+    for (unsigned i = 0; i < count; i++) {
         memcpy(text + i * len, key, len);
         text[(i + 1) * len - 1] = i + 1 < count ? ':' : '\0';
     }
-    return text ? text : key;
+    return text;
 }
 
 void sl_flow_request_fill(const struct sl_flow_act *act,
@@ -827,6 +755,8 @@ static bool do_request(struct run *run, const struct sl_flow_act *written)
     act->in = &in;
     if (act->kind == SL_FLOW_ACT_TAKE)
         act->names[1] = key_of(run, act->names[0], act->names[1]);
+    if (!act->names[1] && act->kind == SL_FLOW_ACT_TAKE)
+        return false;
     if (!add_token(run, &in) || !check_names(run, act) ||
         !repeat(run, act, &counts) || !keep_hold(run, &in))
         return false;
@@ -870,6 +800,8 @@ static bool do_usage(struct run *run, const struct sl_flow_act *act)
     if (fill_usage(act, &request, &why))
         return stop(run, SL_END_FAILED, "%s", why.sentence);
     request.key = key_of(run, request.limit, request.key);
+    if (!request.key)
+        return false;
     run->has_asked = true;
     for (uint64_t i = 0; i < act->in->times; i++) {
         if (i > 0 && !advance(run, act->in->every))
@@ -894,6 +826,8 @@ static bool do_failed(struct run *run, const struct sl_flow_act *act)
         .failed = 1};
     struct counts counts = {0};
 
+    if (!request.key)
+        return false;
     if (!has_limit(run, act->names[0]))
         return no_limit(run, act->names[0]);
     for (uint64_t i = 0; i < act->in->times; i++) {
@@ -1036,15 +970,45 @@ static sl_ns end_of(const struct run *run,
     return args->until.at + (args->until.relative ? run->now : 0);
 }
 
+/* The id of a block: of an address or a network the canonical text, with its
+ * `net`. NULL after the flow was ended. */
+static const char *block_id(struct run *run, const struct sl_flow_act *act,
+                            struct sl_net *net)
+{
+    char text[SL_NET_TEXT];
+    const char *id = act->names[1];
+
+    if (strcmp(act->names[0], "ip") != 0)
+        return id;
+    if (!sl_identify_net(run->policy->policy, sl_str_c(id), net)) {
+        stop(run, SL_END_FAILED,
+             "\"%s\" is not an IP address or a network such as 203.0.113.0/24",
+             id);
+        return NULL;
+    }
+    sl_net_print(net, text);
+    id = sl_arena_copy(run->arena, sl_str_c(text));
+    if (!id)
+        out_of_memory(run);
+    return id;
+}
+
 static bool do_block(struct run *run, const struct sl_flow_act *act)
 {
     sl_ns end = end_of(run, act->record);
-    struct subject *s = need_subject(run, act);
+    struct sl_net net = {.bits = 0};
+    const char *id = block_id(run, act, &net);
+    struct sl_flow_subject *s =
+        id ? sl_flow_registry_add(&run->registry, run->arena, act->names[0], id)
+           : NULL;
 
+    if (!id)
+        return false;
     if (!s)
         return out_of_memory(run);
     if (end >= 0 && end <= run->now)
         return stop(run, SL_END_FAILED, "until= of the block has passed");
+    s->net = net;
     s->subject.block = (struct sl_block){.is_set = true,
                                          .by = SL_STR("flow"),
                                          .note = sl_str_c(act->record->note),
@@ -1055,9 +1019,15 @@ static bool do_block(struct run *run, const struct sl_flow_act *act)
 
 static bool do_unblock(struct run *run, const struct sl_flow_act *act)
 {
-    struct subject *s = find_subject(&run->registry, sl_str_c(act->names[0]),
-                                     sl_str_c(act->names[1]));
+    struct sl_net net;
+    const char *id = block_id(run, act, &net);
+    struct sl_flow_subject *s =
+        id ? sl_flow_registry_find(&run->registry, sl_str_c(act->names[0]),
+                                   sl_str_c(id))
+           : NULL;
 
+    if (!id)
+        return false;
     if (!s || !s->subject.block.is_set)
         return stop(run, SL_END_FAILED, "%s %s is not blocked", act->names[0],
                     act->names[1]);
@@ -1075,7 +1045,7 @@ static bool is_same(const char *a, const char *b)
  * flow has none. */
 static bool keeps_periods(const struct run *run, const struct sl_flow_act *act)
 {
-    const struct subject *s = find_subject(
+    const struct sl_flow_subject *s = sl_flow_registry_find(
         &run->registry, sl_str_c(act->names[0]), sl_str_c(act->names[1]));
 
     return !run->has_asked ||

@@ -1,9 +1,11 @@
 /* blocks.c -- /v1/blocks of the admin listener.
  *
- * No request of a blocked subject passes, whatever its limits are.
+ * No request of a blocked user, organisation, address or network passes,
+ * whatever its limits are.
  *
  *   POST    /v1/blocks/SCOPE/ID {"until": "2h", "note": "scraping"}: block it;
- *           without `until` it has no end. Replaces an earlier block
+ *           without `until` it has no end. Replaces an earlier block. An ID of
+ *           the scope `ip` is an address or a network
  *   DELETE  /v1/blocks/SCOPE/ID: end the block, and those by the penalties of
  *           limits per SCOPE, which may be any scope of the policy
  *   GET     /v1/blocks: list the blocks, up to LIST_MOST
@@ -13,7 +15,7 @@
 
 #include "base/ip.h"
 #include "base/timestamp.h"
-#include "engine/decision.h"
+#include "engine/engine_int.h"
 #include "server/http/http_int.h"
 
 #define LIST_MOST 10000
@@ -77,6 +79,10 @@ static void answer_block(struct sl_http_job *op)
     struct sl_http_call *call = op->call;
     struct sl_writer w = {.out = &call->text};
 
+    if (op->job.result == SL_JOB_CONFLICT) {
+        sl_http_refuse(call, 409, "CONFLICT", "%s", op->job.diag.sentence);
+        return;
+    }
     sl_json_open(&w, '{');
     sl_json_member_str(&w, "scope", op->job.scope);
     sl_json_member_str(&w, "id", op->job.id);
@@ -86,14 +92,44 @@ static void answer_block(struct sl_http_job *op)
     sl_admin_answer_json(call, w.err);
 }
 
-/* Returns a job for the subject in the path, or NULL after a refusal. */
+/* Reads the address or the network in the path: its slash may be written as it
+ * is. Returns false after a refusal. */
+static bool read_net(struct sl_http_call *call, struct sl_str text,
+                     struct sl_str *ret_id)
+{
+    struct sl_str address;
+    struct sl_net net;
+    char id[SL_NET_TEXT];
+    const char *copy;
+
+    if (sl_admin_decode(&call->arena, text, false, &address) ||
+        !sl_identify_net(call->check.active->policy, address, &net))
+        return sl_http_refuse(call, 400, "BAD_PATH",
+                              "\"%.*s\" is not an IP address or a network; "
+                              "write 203.0.113.7 or 203.0.113.0/24",
+                              SL_STR_ARG(text));
+    sl_net_print(&net, id);
+    copy = sl_arena_copy(&call->arena, sl_str_c(id));
+    if (!copy)
+        return sl_http_no_memory(call);
+    *ret_id = sl_str_c(copy);
+    return true;
+}
+
+/* Returns a job for what the path names, or NULL after a refusal. */
 static struct sl_http_job *begin(struct sl_http_call *call,
                                  void (*answer)(struct sl_http_job *op))
 {
-    struct sl_str tail;
-    struct sl_http_job *op =
-        sl_http_job_subject(call, SL_JOB_BLOCK, answer, &tail);
+    struct sl_str tail = call->rest;
+    struct sl_http_job *op;
 
+    if (sl_str_eq(sl_admin_cut(&tail, '/'), SL_IP_SCOPE)) {
+        op = sl_http_job_new(call, SL_JOB_BLOCK, answer);
+        if (op)
+            op->job.scope = SL_IP_SCOPE;
+        return op && read_net(call, tail, &op->job.id) ? op : NULL;
+    }
+    op = sl_http_job_subject(call, SL_JOB_BLOCK, answer, &tail);
     if (op && tail.len > 0) {
         sl_http_refuse(call, 404, "NOT_FOUND",
                        "unknown path %.*s; write a slash in an id as %%2F",
@@ -298,23 +334,47 @@ static void ask_penalty(struct unblock *u)
     sl_check_start(&u->call->check, &u->request, 1, false);
 }
 
+/* Reads the address whose penalties end: it may be shown with the prefix of its
+ * network. Other networks have none. */
+static bool read_address(struct unblock *u)
+{
+    const struct sl_policy *policy = u->call->check.active->policy;
+    struct sl_str address = sl_ip_key_address(u->id);
+    struct sl_net net, own;
+
+    if (sl_str_eq(address, SL_STR("unknown")))
+        return true;
+    if (!sl_identify_net(policy, u->id, &net) ||
+        !sl_identify_net(policy, address, &own))
+        return sl_http_refuse(u->call, 400, "BAD_PATH",
+                              "\"%.*s\" is not an IP address or a network",
+                              SL_STR_ARG(u->id));
+    if (net.bits == own.bits)
+        u->id = address;
+    else
+        u->next = policy->rule_count;
+    return true;
+}
+
 /* Reads the path, and what there is to end. */
 static bool begin_unblock(struct unblock *u)
 {
     struct sl_http_call *call = u->call;
-    struct sl_str rest = call->rest, text;
-    struct sl_ip ip;
-    bool of_subjects;
+    struct sl_str rest = call->rest;
+    bool is_ip, by_operators;
 
     u->scope = sl_admin_cut(&rest, '/');
-    of_subjects = sl_str_eq(u->scope, SL_STR("user")) ||
-                  sl_str_eq(u->scope, SL_STR("org"));
-    if (!of_subjects && !next_rule(u))
+    is_ip = sl_str_eq(u->scope, SL_IP_SCOPE);
+    by_operators = (is_ip && !sl_str_eq(rest, SL_STR("unknown"))) ||
+                   sl_str_eq(u->scope, SL_STR("user")) ||
+                   sl_str_eq(u->scope, SL_STR("org"));
+    if (!by_operators && !next_rule(u))
         return sl_http_refuse(call, 404, "NOT_FOUND",
                               "no limit per %.*s has a penalty; write "
-                              "/v1/blocks/user/ID or /v1/blocks/org/ID",
+                              "/v1/blocks/user/ID, /v1/blocks/org/ID or "
+                              "/v1/blocks/ip/ADDRESS",
                               SL_STR_ARG(u->scope));
-    if (!next_rule(u) || (of_subjects && sl_admin_of(call)->registry)) {
+    if (!next_rule(u) || (by_operators && sl_admin_of(call)->registry)) {
         u->op = begin(call, answer_unblock);
         if (!u->op)
             return false;
@@ -323,14 +383,7 @@ static bool begin_unblock(struct unblock *u)
         return sl_http_refuse(call, 400, "BAD_PATH",
                               "write /v1/blocks/SCOPE/ID, with %%2F for a "
                               "slash and %%25 for a %%");
-    rest = u->id;
-    if (!sl_str_eq(u->scope, SL_STR("ip")))
-        return true;
-    text = sl_admin_cut(&rest, '/'); /* shown with the prefix of its network */
-    u->id = text;
-    return sl_str_eq(text, SL_STR("unknown")) || sl_ip_parse(text, &ip) ||
-           sl_http_refuse(call, 400, "BAD_PATH",
-                          "\"%.*s\" is not an IP address", SL_STR_ARG(text));
+    return !is_ip || read_address(u);
 }
 
 void sl_block_end(struct sl_http_call *call)

@@ -270,6 +270,29 @@ TEST(nets)
     CHECK_EQ(net.bits, 128);
 }
 
+TEST(nets_printed)
+{
+    static const char *const rows[] = {
+        "203.0.113.7",     "203.0.113.0/24",  "0.0.0.0/0",
+        "2001:db8::1/128", "2001:db8:1::/48", "::/0",
+    };
+    struct sl_net net;
+    struct sl_ip ip;
+    char text[SL_NET_TEXT];
+
+    CASE("a network as it is written");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        CHECK(sl_net_parse(sl_str_c(rows[i]), &net));
+        CHECK_EQ(sl_net_print(&net, text), strlen(rows[i]));
+        CHECK_STR(text, rows[i]);
+    }
+    CASE("the network of an address");
+    CHECK(sl_ip_parse(SL_STR("203.0.113.77"), &ip));
+    net = sl_net_of(&ip, 96 + 26);
+    sl_net_print(&net, text);
+    CHECK_STR(text, "203.0.113.64/26");
+}
+
 TEST(nets_refused)
 {
     static const char *const rows[] = {

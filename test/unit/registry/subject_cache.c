@@ -134,27 +134,50 @@ static void set_alias(struct place *p, struct sl_str id, struct sl_str alias)
     sl_job_clear(&job);
 }
 
-/* Blocks a user without an end, or ends the block. */
-static void set_block(struct place *p, struct sl_str id, bool on)
+/* Blocks a subject, or ends the block. */
+static void set_block_until(struct place *p, struct sl_str scope,
+                            struct sl_str id, bool on, sl_ns until)
 {
     struct sl_job job;
 
     sl_job_init(&job, SL_JOB_BLOCK, &sl_alloc_libc);
-    job.scope = S("user");
+    job.scope = scope;
     job.id = id;
     job.on = on;
-    job.since = SL_NS_NONE;
+    job.since = until;
     ask(&p->w, &job);
     CHECK_EQ(job.result, SL_JOB_DONE);
     sl_job_clear(&job);
 }
 
+/* The same for a user, without an end. */
+static void set_block(struct place *p, struct sl_str id, bool on)
+{
+    set_block_until(p, S("user"), id, on, SL_NS_NONE);
+}
+
+static void look_up_in(struct place *p, struct question *q, struct sl_str scope,
+                       struct sl_str id)
+{
+    begin(p, q, scope, id);
+    while (!q->answered)
+        sl_loop_run(p->loop);
+}
+
 /* Looks up a user and waits. */
 static void look_up(struct place *p, struct question *q, struct sl_str id)
 {
-    begin(p, q, S("user"), id);
-    while (!q->answered)
-        sl_loop_run(p->loop);
+    look_up_in(p, q, S("user"), id);
+}
+
+/* The blocked network that has the address, "-" without one. */
+static const char *network_of(struct place *p, struct sl_str address)
+{
+    static struct question q;
+
+    look_up_in(p, &q, S("ip"), address);
+    CHECK_EQ(q.lookup.err, 0);
+    return q.found ? q.id : "-";
 }
 
 TEST_WITH(registered, struct place *p)
@@ -174,6 +197,66 @@ TEST_WITH(registered, struct place *p)
     set_plan(&p->w, S("first"), S("free"));
     look_up(p, &q, S("ann"));
     CHECK(q.found && q.has_registered);
+}
+
+TEST_WITH(addresses, struct place *p)
+{
+    static const struct {
+        const char *id;
+        sl_ns until;
+    } blocks[] = {
+        {"203.0.113.7",     SL_NS_NONE },
+        {"198.51.100.0/24", 9000 * SL_S},
+        {"198.51.100.9",    8000 * SL_S},
+        {"198.51.100.10",   SL_NS_NONE },
+        {"2001:db8:1::/48", SL_NS_NONE },
+        {"::/0",            SL_NS_NONE },
+        {"192.0.2.0/24",    1          }, /* over */
+    };
+    static const struct {
+        const char *address, *network;
+    } rows[] = {
+        {"203.0.113.7",          "203.0.113.7"    },
+        {"::ffff:203.0.113.7",   "203.0.113.7"    },
+        {"64:ff9b::203.0.113.7", "203.0.113.7"    },
+        {"203.0.113.7:4711",     "203.0.113.7"    },
+        {"203.0.113.6",          "-"              },
+        {"203.0.113.8",          "-"              },
+        {"198.51.100.0",         "198.51.100.0/24"},
+        {"198.51.100.255",       "198.51.100.0/24"},
+        {"198.51.101.0",         "-"              },
+        {"198.51.100.9",         "198.51.100.0/24"},
+        {"198.51.100.10",        "198.51.100.10"  },
+        {"2001:db8:2::",         "::/0"           },
+        {"192.0.2.1",            "-"              },
+        {"unknown",              "-"              },
+    };
+    struct question q;
+
+    CASE("without blocked addresses there is no load");
+    begin(p, &q, S("ip"), S("203.0.113.7"));
+    CHECK_EQ(q.answered, 1);
+    CHECK(!q.found);
+    CASE("an address is found by the network whose block ends last");
+    steady = 1000 * SL_S;
+    for (size_t i = 0; i < SL_LEN(blocks); i++)
+        set_block_until(p, S("ip"), sl_str_c(blocks[i].id), true,
+                        blocks[i].until);
+    for (size_t i = 0; i < SL_LEN(rows); i++)
+        if (!CHECK_STR(network_of(p, sl_str_c(rows[i].address)),
+                       rows[i].network))
+            printf("# %s\n", rows[i].address);
+    CASE("the end of a block counts at once");
+    set_block_until(p, S("ip"), S("203.0.113.7"), false, 0);
+    CHECK_STR(network_of(p, S("203.0.113.7")), "-");
+    steady = 8500 * SL_S;
+    CASE("and a block that is over counts no longer");
+    CHECK_STR(network_of(p, S("198.51.100.200")), "198.51.100.0/24");
+    steady = 9000 * SL_S;
+    CHECK_STR(network_of(p, S("198.51.100.200")), "-");
+    for (size_t i = 1; i < SL_LEN(blocks); i++)
+        if (blocks[i].until == SL_NS_NONE)
+            set_block_until(p, S("ip"), sl_str_c(blocks[i].id), false, 0);
 }
 
 TEST_WITH(hits, struct place *p)
@@ -541,6 +624,29 @@ static void test_stale(struct place *p, struct fail *f)
     CHECK_STR(plan_of(p, S("first"), false), "pro");
 }
 
+static void test_few_bytes(struct place *p, struct fail *f)
+{
+    unsigned failed = 0;
+    struct question q;
+
+    CASE("the nth allocation of a load of blocked addresses fails");
+    for (unsigned nth = 1; nth < 12; nth++) {
+        set_block_until(p, S("ip"), S("203.0.113.7"), true, SL_NS_NONE);
+        f->nth = f->calls + nth;
+        look_up_in(p, &q, S("ip"), S("203.0.113.7"));
+        failed += q.lookup.err != 0;
+        CHECK(q.lookup.err ? !q.found : q.blocked);
+        f->nth = 0;
+    }
+    CHECK(failed > 0);
+    CHECK_STR(network_of(p, S("203.0.113.7")), "203.0.113.7");
+    CASE("while the registry does not answer, the last list holds");
+    steady += 6 * SL_S;
+    f->nth = f->calls + 1;
+    CHECK_STR(network_of(p, S("203.0.113.7")), "203.0.113.7");
+    f->nth = 0;
+}
+
 static void test_insistent(struct place *p, struct fail *f)
 {
     struct insistent who;
@@ -555,6 +661,7 @@ static void test_insistent(struct place *p, struct fail *f)
         sl_loop_run(p->loop);
     CHECK_EQ(who.again.lookup.err, 0);
     test_stale(p, f);
+    test_few_bytes(p, f);
 }
 
 static void test_busy(struct place *p)

@@ -310,6 +310,19 @@ static void test_blocks(void)
     check.user_block = NULL;
     check.org_block = &over;
     CHECK_EQ(sluice_explain(w.engine, &check, w.decision), SLUICE_EINVAL);
+    CASE("a blocked address is refused");
+    over.until_ns = -1;
+    check = (struct sluice_request){.path = "/x",
+                                    .user = "hal",
+                                    .ip = "203.0.113.7",
+                                    .registry = 1,
+                                    .ip_block = &over};
+    CHECK_EQ(sluice_decide(w.engine, &check, w.decision), 0);
+    CHECK_EQ(sluice_decision_status(w.decision), 403);
+    check.ip = NULL;
+    CHECK_EQ(sluice_decide(w.engine, &check, w.decision), SLUICE_EINVAL);
+    CHECK_STR(sluice_why(), "a request has a block of its address without the "
+                            "address; set ip");
     world_end(&w);
 }
 
