@@ -56,8 +56,9 @@ struct tale {
     struct act acts[WAYS_ACTS];
     unsigned count;
     unsigned limit_count;
-    bool guarded; /* anonymous callers are told apart by a header, and each
-                   * route has a limit by address */
+    unsigned joined; /* by limit, a bit: it has two `per` */
+    bool guarded;    /* anonymous callers are told apart by a header, and each
+                      * route has a limit by address */
 };
 
 /* ---- writing ---- */
@@ -145,7 +146,7 @@ static void put_rates(struct tale *t, struct sl_buf *out, const char *key,
          some_rate(t, kind, period));
 }
 
-static void put_limit(struct tale *t, struct sl_buf *out, const char *name)
+static void put_limit(struct tale *t, struct sl_buf *out, unsigned i)
 {
     struct rng *rng = &t->rng;
     const char *kind = WORD(rng, "token-bucket", "token-bucket", "leaky-bucket",
@@ -154,13 +155,16 @@ static void put_limit(struct tale *t, struct sl_buf *out, const char *name)
     const char *period = !strcmp(kind, "quota")
                              ? WORD(rng, "day", "week", "month")
                              : WORD(rng, "min", "10s", "7s", "hour");
+    const char *per;
 
-    PUTF(out, "  %s:\n    kind: %s\n", name, kind);
+    PUTF(out, "  %s:\n    kind: %s\n", limit_names[i], kind);
     if (!strcmp(kind, "token-bucket") && rng_once_in(rng, 4))
         put(out, "    refill: interval\n");
-    PUTF(out, "    per: %s\n",
-         WORD(rng, "user", "user", "org", "ip", "device", "[org, user]",
-              "[user, endpoint]", "[]", "anon"));
+    per = WORD(rng, "user", "user", "org", "ip", "device", "[org, user]",
+               "[user, endpoint]", "[]", "anon");
+    PUTF(out, "    per: %s\n", per);
+    if (strchr(per, ','))
+        t->joined |= 1U << i;
     put_rates(t, out, "rate", kind, period);
     if (rng_once_in(rng, 8))
         put_rates(t, out, "candidate", kind, period);
@@ -280,7 +284,7 @@ static void make_policy(struct tale *t)
         put(&out, "  guard:\n    kind: fixed-window\n    per: ip\n"
                   "    rate: 9/min\n");
     for (unsigned i = 0; i < t->limit_count; i++)
-        put_limit(t, &out, limit_names[i]);
+        put_limit(t, &out, i);
     put(&out, "routes:\n");
     for (unsigned i = 0; i < routes; i++)
         put_route(t, &out);
@@ -404,12 +408,17 @@ static void make_subject(struct tale *t, struct act *a)
 static void make_by_limit(struct tale *t, struct act *a, bool used)
 {
     struct rng *rng = &t->rng;
+    unsigned limit = (unsigned)rng_below(rng, t->limit_count);
 
     a->kind = used ? ACT_USED : ACT_LIMIT;
-    a->limit = limit_names[rng_below(rng, t->limit_count)];
+    a->limit = limit_names[limit];
     a->key = rng_once_in(rng, 4)
                  ? WORD(rng, "acme", "203.0.113.7", "2001:db8::1", "phone")
                  : some_name(rng);
+    /* Few keys lack a value: that is an error, which ends the flow. */
+    if (t->joined >> limit & 1 && !rng_once_in(rng, 16))
+        a->key = WORD(rng, "acme:ann", "acme:bob", "beta:ann", "ann:search",
+                      "a%3Ab:ann", "acme:x%25y");
     if (!used)
         return;
     a->cost = rng_log(rng, 9);
