@@ -406,4 +406,18 @@ check 'and gets nothing any more' answers 404
 check 'no secret is in the log' eval '! grep -q "whsec_" "$log"'
 stop
 check 'the daemon ends' is 0
+
+# ---- the store of the quota is away ----
+
+for cap in refuse hold; do
+    write_policy ", at_cap: $cap"
+    start_virtual -c p.yaml --threads 1 --store redis://127.0.0.1:1 --usage "$books"
+    clock 2027-01-02T12:00:00Z
+    tell /v1/subjects/org/tiny -X PUT -d '{"plan":"small"}'
+    message tiny
+    check "at_cap: $cap: a store that is away is no used up quota" answers 503
+    check 'the answer says what it is' has "$out" 'The store is not available'
+    check 'and nothing of the quota' eval '[[ $out != *"used up"* && $out != *held_until* ]]'
+    stop
+done
 finish
