@@ -19,6 +19,11 @@ struct sl_str {
 /* A slice of a string literal. */
 #define SL_STR(literal) ((struct sl_str){("" literal), sizeof(literal) - 1})
 
+/* Copy a string literal to memory that has room. Gives the byte behind it. */
+#define SL_PUT(to, literal)                                                    \
+    ((char *)memcpy((to), "" literal, sizeof(literal) - 1) +                   \
+     (sizeof(literal) - 1))
+
 /* For printf("%.*s"). Lengths beyond INT_MAX are cut. */
 #define SL_STR_ARG(s) sl_str_int((s).len), ((s).at ? (s).at : "")
 

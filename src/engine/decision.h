@@ -271,6 +271,12 @@ enum sl_decision_claims {
     SL_DECISION_CLAIMS
 };
 
+/* What all answers about a limit and plan have in common. */
+struct sl_limit_texts {
+    struct sl_str head; /* {"name":"ai","kind":"quota","plan":"pro","scope": */
+    struct sl_str policy; /* "ai";q=5;w=60, of RateLimit-Policy; "": none */
+};
+
 struct sl_decision {
     /* The verdict. */
     bool not_limited; /* enabled: false, mode: off, or a route without limits:
@@ -318,7 +324,8 @@ struct sl_decision {
 
     /* Its inputs. */
     const struct sl_policy *policy; /* borrowed: the caller holds a reference */
-    const struct sl_route *route;   /* never NULL after begin */
+    const struct sl_limit_texts *texts; /* likewise; see sl_limit_texts_of() */
+    const struct sl_route *route;       /* never NULL after begin */
     unsigned plan;
     bool anonymous;
     bool plan_ended; /* the plan of the registry has ended */
@@ -383,6 +390,9 @@ struct sl_active_policy {
     _Atomic unsigned *nodes;    /* by rule: daemons that share it; 0: unknown */
     struct sl_depth *depths;    /* by the policy's backlogs */
     bool wants_names, in_slots; /* as the store */
+    struct sl_limit_texts *texts; /* by rule and plan; NULL: they are made for
+                                   * each answer */
+    struct sl_arena texts_arena;
     const struct sl_alloc *alloc;
     size_t size; /* of this piece */
 };

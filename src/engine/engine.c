@@ -5,9 +5,11 @@
 
 #include "base/clock.h"
 #include "engine/engine_int.h"
+#include "engine/render.h"
 #include "policy/policy.h"
 
 #define LOCAL_SIZE (8 * UINT64_C(1024) * 1024)
+#define TEXTS_MAX  ((size_t)4 << 20)
 #define NAME_MAX_  96 /* a limit's name, and what marks a candidate */
 
 void sl_active_policy_release(struct sl_active_policy *active)
@@ -15,6 +17,7 @@ void sl_active_policy_release(struct sl_active_policy *active)
     if (!active || atomic_fetch_sub(&active->refs, 1) != 1)
         return;
     sl_policy_unref(active->policy);
+    sl_arena_done(&active->texts_arena);
     sl_alloc_free(active->alloc, active, active->size);
 }
 
@@ -61,6 +64,8 @@ static struct sl_active_policy *new_active(struct sl_policy *policy,
     active->alloc = alloc;
     active->size = size;
     active->policy = sl_policy_ref(policy);
+    sl_arena_init(&active->texts_arena, TEXTS_MAX, alloc);
+    active->texts = sl_render_texts(policy, &active->texts_arena);
     active->stored = (struct sl_limit_binding *)(active + 1);
     active->tightest = (struct sl_tightest *)(active->stored + 2 * n);
     active->depths = (struct sl_depth *)(active->tightest + policy->rule_total);

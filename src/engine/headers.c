@@ -249,20 +249,45 @@ static uint64_t window(const struct sl_limit *limit)
     return 0;
 }
 
-static void add_policy(struct writer *head, const struct sl_limit_view *shown)
+static void add_item(struct writer *head, const struct sl_rule *rule,
+                     const struct sl_limit *numbers, uint64_t count,
+                     uint64_t capacity)
 {
-    uint64_t w = window(shown->numbers);
+    uint64_t w = window(numbers);
 
-    add_quoted(head, shown->rule->name);
-    add_parameter(head, QUOTA, sl_limit_view_count(shown));
+    add_quoted(head, rule->name);
+    add_parameter(head, QUOTA, count);
     if (w > 0)
         add_parameter(head, WINDOW, w);
-    if (shown->numbers->kind == SL_PERMITS) {
+    if (numbers->kind == SL_PERMITS) {
         add_bytes(head, QUOTA_UNIT);
         add_bytes(head, SL_STR("\"concurrent-requests\""));
     }
-    if (sl_limit_view_capacity(shown) != sl_limit_view_count(shown))
-        add_parameter(head, BURST, sl_limit_view_capacity(shown));
+    if (capacity != count)
+        add_parameter(head, BURST, capacity);
+}
+
+/* Are the numbers that are shown those of the plan? Overrides, and stores that
+ * share a limit, have others. */
+static bool are_usual(const struct sl_limit_view *shown)
+{
+    const struct sl_limit *usual = &shown->rule->plans[shown->plan].numbers;
+
+    return shown->numbers == usual &&
+           sl_limit_view_exact_count(shown) == usual->count &&
+           sl_limit_view_exact_capacity(shown) == usual->capacity;
+}
+
+static void add_policy(struct writer *head, const struct sl_decision *d,
+                       const struct sl_limit_view *shown)
+{
+    const struct sl_limit_texts *texts = sl_limit_texts_of(d, shown);
+
+    if (texts && texts->policy.len > 0 && are_usual(shown))
+        add_bytes(head, texts->policy);
+    else
+        add_item(head, shown->rule, shown->numbers, sl_limit_view_count(shown),
+                 sl_limit_view_capacity(shown));
 }
 
 /* Is the limit in RateLimit-Policy? The limit that RateLimit shows always is.
@@ -290,7 +315,7 @@ static void add_policies(struct writer *head, const struct sl_decision *d)
             continue;
         if (!first)
             add_bytes(head, SL_STR(", "));
-        add_policy(head, &d->shown[i]);
+        add_policy(head, d, &d->shown[i]);
         first = false;
     }
     end(head);
@@ -697,6 +722,24 @@ static void add_headers(struct writer *head, const struct sl_decision *d,
         add_text(head, SL_STR("Cache-Control"), SL_STR("no-store"));
     add_challenge(head, d);
     add_exposed(head);
+}
+
+int sl_render_policy(const struct sl_rule *rule, const struct sl_limit *numbers,
+                     struct sl_arena *arena, struct sl_str *ret)
+{
+    size_t room = POLICY_ROOM + 3 * rule->name.len;
+    struct writer head = {.at = sl_arena_take(arena, room)};
+    const char *begin = head.at;
+
+    if (!begin)
+        return SLUICE_ENOMEM;
+    head.end = head.at + room;
+    add_item(&head, rule, numbers, sl_rule_down(rule, numbers->count),
+             sl_rule_down(rule, numbers->capacity));
+    if (head.full)
+        return SLUICE_EFULL;
+    *ret = (struct sl_str){begin, (size_t)(head.at - begin)};
+    return 0;
 }
 
 int sl_render_headers(const struct sl_decision *decision,

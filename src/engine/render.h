@@ -79,6 +79,29 @@ SL_MUST_USE int sl_render_headers(const struct sl_decision *decision,
                                   struct sl_arena *arena,
                                   struct sl_rendered *ret);
 
+/* The texts of all limits and plans of a policy, made once and then only read.
+ * NULL if they are too many, or without memory. */
+struct sl_limit_texts *sl_render_texts(const struct sl_policy *policy,
+                                       struct sl_arena *arena);
+
+/* Those of a limit of the decision; NULL: there are none. */
+static inline const struct sl_limit_texts *
+sl_limit_texts_of(const struct sl_decision *d,
+                  const struct sl_limit_view *shown)
+{
+    unsigned index = shown->rule->index;
+
+    return d->texts && index < d->policy->rule_count
+               ? &d->texts[index * d->policy->plans.count + shown->plan]
+               : NULL;
+}
+
+/* The item of a limit in RateLimit-Policy; headers.c. Returns SLUICE_ENOMEM,
+ * or SLUICE_EFULL. */
+SL_MUST_USE int sl_render_policy(const struct sl_rule *rule,
+                                 const struct sl_limit *numbers,
+                                 struct sl_arena *arena, struct sl_str *ret);
+
 /* Appends the JSON body of a denial; message.c. */
 SL_MUST_USE int sl_render_body(const struct sl_decision *decision,
                                struct sl_str message, struct sl_buf *out);

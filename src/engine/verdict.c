@@ -13,24 +13,104 @@
 #define KEY_MAX  ((size_t)16 * 1024)
 #define TEXT_MAX ((size_t)256 * 1024)
 
+/* ---- values in reserved memory.
+ *
+ * The caller has reserved the memory. Each returns the position behind what it
+ * wrote. MEMBER() begins a member: `,"name":`.
+ */
+
+#define MEMBER(to, name) SL_PUT(to, ",\"" name "\":")
+
+static inline char *put_bytes(char *to, struct sl_str bytes)
+{
+    if (bytes.len > 0)
+        memcpy(to, bytes.at, bytes.len);
+    return to + bytes.len;
+}
+
+static inline char *put_flag(char *to, bool flag)
+{
+    return flag ? SL_PUT(to, "true") : SL_PUT(to, "false");
+}
+
+static inline char *put_uint_if(char *to, bool known, uint64_t number)
+{
+    return known ? sl_json_put_number(to, number) : SL_PUT(to, "null");
+}
+
+/* A span in milliseconds, rounded up; SL_NS_NONE is unknown. */
+static inline char *put_ms(char *to, sl_ns span)
+{
+    return put_uint_if(to, span >= 0, sl_span_in(span, SL_MS));
+}
+
+static char *put_str_if(char *to, bool known, struct sl_str text)
+{
+    return known ? sl_json_put_string(to, text) : SL_PUT(to, "null");
+}
+
 /* ---- limits ---- */
 
-static void write_numbers(struct sl_writer *w,
-                          const struct sl_limit_view *shown)
+/* The names of put_limit(), and its numbers. */
+#define LIMIT_ROOM ((size_t)320)
+
+/* {"name":"ai-minute","kind":"token-bucket","plan":"free","scope": */
+static int add_head(const struct sl_rule *rule, struct sl_str plan,
+                    struct sl_buf *out)
+{
+    struct sl_writer w = {.out = out};
+
+    sl_member_str(&w, SL_STR("{\"name\":"), rule->name);
+    sl_member_str(&w, SL_MEMBER("kind"), sl_str_c(sl_kind_name(rule->kind)));
+    sl_member_str(&w, SL_MEMBER("plan"), plan);
+    sl_writer_add(&w, SL_MEMBER("scope"));
+    return w.err;
+}
+
+static char *put_numbers(char *to, const struct sl_limit_view *shown)
 {
     const struct sl_answer *a = &shown->answer;
     bool limited = sl_limit_view_limited(shown);
     bool answered = sl_limit_view_answered(shown);
 
-    sl_member_uint_if(w, SL_MEMBER("limit"), limited,
-                      limited ? sl_limit_view_count(shown) : 0);
-    sl_member_uint_if(w, SL_MEMBER("burst"), limited,
-                      limited ? sl_limit_view_capacity(shown) : 0);
-    sl_member_uint_if(w, SL_MEMBER("remaining"), answered,
-                      answered ? sl_limit_view_remaining(shown) : 0);
-    sl_member_ms(w, SL_MEMBER("reset_ms"), answered ? a->reset_in : SL_NS_NONE);
-    sl_member_ms(w, SL_MEMBER("retry_after_ms"),
-                 answered && a->outcome == SL_DENY ? a->retry_in : SL_NS_NONE);
+    to = put_uint_if(MEMBER(to, "limit"), limited,
+                     limited ? sl_limit_view_count(shown) : 0);
+    to = put_uint_if(MEMBER(to, "burst"), limited,
+                     limited ? sl_limit_view_capacity(shown) : 0);
+    to = put_uint_if(MEMBER(to, "remaining"), answered,
+                     answered ? sl_limit_view_remaining(shown) : 0);
+    to = put_ms(MEMBER(to, "reset_ms"), answered ? a->reset_in : SL_NS_NONE);
+    return put_ms(MEMBER(to, "retry_after_ms"),
+                  answered && a->outcome == SL_DENY ? a->retry_in : SL_NS_NONE);
+}
+
+/* All that a limit has, without its rare members and the brace. */
+static void write_usual(struct sl_writer *w, const struct sl_decision *d,
+                        const struct sl_limit_view *shown)
+{
+    const struct sl_limit_texts *texts = sl_limit_texts_of(d, shown);
+    struct sl_buf *out = w->out;
+    char *to;
+
+    if (!w->err && !texts)
+        w->err = add_head(shown->rule, shown->plan_name, out);
+    if (!w->err)
+        w->err =
+            sl_buf_reserve(out, LIMIT_ROOM + (texts ? texts->head.len : 0) +
+                                    SL_JSON_ROOM(shown->scope.len));
+    if (w->err)
+        return;
+    to = out->bytes + out->len;
+    if (texts)
+        to = put_bytes(to, texts->head);
+    to = sl_json_put_string(to, shown->scope);
+    to = put_numbers(to, shown);
+    to = MEMBER(to, "mode");
+    to = shown->mode == SL_MODE_ENFORCE
+             ? SL_PUT(to, "\"enforce\"")
+             : sl_json_put_string(to, sl_str_c(sl_mode_words[shown->mode]));
+    to = put_flag(MEMBER(to, "allowed"), shown->allowed);
+    out->len = (size_t)(to - out->bytes);
 }
 
 static void write_exact(struct sl_writer *w, const struct sl_limit_view *shown)
@@ -107,14 +187,7 @@ static void write_limit(struct sl_writer *w, const struct sl_decision *d,
 {
     struct sl_buf key;
 
-    sl_member_str(w, SL_STR("{\"name\":"), shown->rule->name);
-    sl_member_str(w, SL_MEMBER("kind"),
-                  sl_str_c(sl_kind_name(shown->rule->kind)));
-    sl_member_str(w, SL_MEMBER("plan"), shown->plan_name);
-    sl_member_str(w, SL_MEMBER("scope"), shown->scope);
-    write_numbers(w, shown);
-    sl_member_str(w, SL_MEMBER("mode"), sl_str_c(sl_mode_words[shown->mode]));
-    sl_member_flag(w, SL_MEMBER("allowed"), shown->allowed);
+    write_usual(w, d, shown);
     write_rare(w, shown);
     if (d->penalty_count > 0 && !d->no_numbers)
         write_block(w, d, shown);
@@ -157,32 +230,96 @@ static void write_limits(struct sl_writer *w, const struct sl_decision *d,
     sl_writer_add(w, SL_STR("]"));
 }
 
-static void write_header(struct sl_writer *w, bool first, struct sl_str name,
-                         struct sl_str value)
+/* "NAME":"VALUE". Names are literals that need no escape. */
+static char *put_header(char *to, struct sl_str name, struct sl_str value)
 {
-    sl_member_str(w, first ? SL_STR("") : SL_STR(","), name);
-    sl_member_str(w, SL_STR(":"), value);
+    *to++ = '"';
+    to = put_bytes(to, name);
+    return sl_json_put_string(SL_PUT(to, "\":"), value);
+}
+
+static size_t room_of(const struct sl_rendered *r)
+{
+    size_t room = 128 + SL_JSON_ROOM(r->content_type.len);
+
+    for (unsigned i = 0; i < r->header_count; i++)
+        room +=
+            4 + r->headers[i].name.len + SL_JSON_ROOM(r->headers[i].value.len);
+    return room;
 }
 
 /* The headers of the answer to the client, with the type of its body. A list
  * that the application may have, too, is in `append_headers`. */
-static void write_headers(struct sl_writer *w, const struct sl_rendered *r)
+static char *put_headers(char *to, const struct sl_rendered *r)
 {
     static const struct sl_str list = {"Access-Control-Expose-Headers", 29};
-    bool first = r->body.len == 0, has_list = false;
+    bool has_list = false;
 
-    sl_writer_add(w, SL_STR(",\"headers\":{"));
-    if (!first)
-        write_header(w, true, SL_STR("Content-Type"), r->content_type);
+    to = SL_PUT(to, ",\"headers\":{");
+    if (r->body.len > 0)
+        to = put_header(to, SL_STR("Content-Type"), r->content_type);
     for (unsigned i = 0; i < r->header_count; i++) {
-        write_header(w, first && i == 0, r->headers[i].name,
-                     r->headers[i].value);
+        if (i > 0 || r->body.len > 0)
+            *to++ = ',';
+        to = put_header(to, r->headers[i].name, r->headers[i].value);
         has_list = has_list || sl_str_eq(r->headers[i].name, list);
     }
-    sl_writer_add(w, SL_STR("}"));
-    if (has_list)
-        sl_writer_add(w, SL_STR(",\"append_headers\":["
-                                "\"Access-Control-Expose-Headers\"]"));
+    *to++ = '}';
+    return has_list ? SL_PUT(to, ",\"append_headers\":["
+                                 "\"Access-Control-Expose-Headers\"]")
+                    : to;
+}
+
+static void write_headers(struct sl_writer *w, const struct sl_rendered *r)
+{
+    if (!w->err)
+        w->err = sl_buf_reserve(w->out, room_of(r));
+    if (!w->err)
+        w->out->len = (size_t)(put_headers(w->out->bytes + w->out->len, r) -
+                               w->out->bytes);
+}
+
+/* The names of write_front(), and its numbers. */
+#define FRONT_ROOM ((size_t)256)
+
+/* The members between the message and the limits. */
+static char *put_cause(char *to, const struct sl_decision *d, struct sl_str by)
+{
+    bool held = d->hold[0] != '\0';
+
+    to = put_str_if(MEMBER(to, "by"), d->by >= 0, by);
+    to = put_ms(MEMBER(to, "retry_after_ms"), sl_decision_retry_in(d));
+    to = sl_json_put_string(MEMBER(to, "request_id"), sl_str_c(d->request_id));
+    to = put_flag(MEMBER(to, "degraded"), d->degraded);
+    to = put_str_if(MEMBER(to, "hold"), held, sl_str_c(d->hold));
+    return held ? put_ms(MEMBER(to, "hold_expires_ms"), d->hold_for) : to;
+}
+
+/* All members before the limits. Only the message may be long. */
+static void write_front(struct sl_writer *w, const struct sl_decision *d,
+                        const struct sl_rendered *r)
+{
+    struct sl_buf *out = w->out;
+    struct sl_str by = {"", 0};
+    char *to;
+
+    if (d->by >= 0)
+        by = d->shown[d->by].rule->name;
+    w->err = sl_buf_reserve(out, FRONT_ROOM + SL_JSON_ROOM(d->code.len));
+    if (w->err)
+        return;
+    to = put_flag(SL_PUT(out->bytes + out->len, "{\"allowed\":"), d->allowed);
+    to = sl_json_put_number(MEMBER(to, "status"), (uint64_t)r->status);
+    to = put_str_if(MEMBER(to, "code"), d->code.len > 0, d->code);
+    out->len = (size_t)(to - out->bytes);
+    sl_member_str_if(w, SL_MEMBER("message"), !d->allowed, r->message);
+    if (!w->err)
+        w->err = sl_buf_reserve(out, FRONT_ROOM + SL_JSON_ROOM(by.len) +
+                                         SL_JSON_ROOM(SL_REQUEST_ID) +
+                                         SL_JSON_ROOM(SL_HOLD_TEXT));
+    if (!w->err)
+        out->len =
+            (size_t)(put_cause(out->bytes + out->len, d, by) - out->bytes);
 }
 
 int sl_render_verdict(const struct sl_decision *d, const struct sl_rendered *r,
@@ -190,22 +327,8 @@ int sl_render_verdict(const struct sl_decision *d, const struct sl_rendered *r,
 {
     struct sl_writer w = {.out = out};
     size_t before = out->len;
-    bool held = d->hold[0] != '\0';
-    struct sl_str by = {"", 0};
 
-    if (d->by >= 0)
-        by = d->shown[d->by].rule->name;
-    sl_member_flag(&w, SL_STR("{\"allowed\":"), d->allowed);
-    sl_member_uint(&w, SL_MEMBER("status"), (uint64_t)r->status);
-    sl_member_str_if(&w, SL_MEMBER("code"), d->code.len > 0, d->code);
-    sl_member_str_if(&w, SL_MEMBER("message"), !d->allowed, r->message);
-    sl_member_str_if(&w, SL_MEMBER("by"), d->by >= 0, by);
-    sl_member_ms(&w, SL_MEMBER("retry_after_ms"), sl_decision_retry_in(d));
-    sl_member_str(&w, SL_MEMBER("request_id"), sl_str_c(d->request_id));
-    sl_member_flag(&w, SL_MEMBER("degraded"), d->degraded);
-    sl_member_str_if(&w, SL_MEMBER("hold"), held, sl_str_c(d->hold));
-    if (held)
-        sl_member_ms(&w, SL_MEMBER("hold_expires_ms"), d->hold_for);
+    write_front(&w, d, r);
     write_limits(&w, d, explain);
     write_headers(&w, r);
     sl_writer_add(&w, SL_MEMBER("body"));
@@ -228,6 +351,47 @@ int sl_render_limit(const struct sl_decision *decision,
     if (w.err)
         out->len = before;
     return w.err;
+}
+
+/* ---- texts ---- */
+
+#define TEXTS_MOST 4096 /* limits times plans; beyond, none are kept */
+
+static bool make_texts(const struct sl_policy *policy, unsigned rule,
+                       unsigned plan, struct sl_arena *arena,
+                       struct sl_limit_texts *ret)
+{
+    const struct sl_rule *of = &policy->rules[rule];
+    const struct sl_plan_limit *numbers = &of->plans[plan];
+    struct sl_buf head;
+    int err;
+
+    sl_buf_init(&head, KEY_MAX, arena->alloc);
+    err = add_head(of, policy->plans.list[plan].name, &head);
+    ret->head = (struct sl_str){
+        err ? NULL : sl_arena_copy(arena, sl_buf_str(&head)), head.len};
+    sl_buf_done(&head);
+    ret->policy = (struct sl_str){"", 0};
+    if (ret->head.at && sl_rate_has_numbers(numbers->form))
+        err = sl_render_policy(of, &numbers->numbers, arena, &ret->policy);
+    return ret->head.at && !err;
+}
+
+struct sl_limit_texts *sl_render_texts(const struct sl_policy *policy,
+                                       struct sl_arena *arena)
+{
+    unsigned plans = policy->plans.count;
+    size_t count = (size_t)policy->rule_count * plans;
+    struct sl_limit_texts *texts = NULL;
+
+    if (count > 0 && count <= TEXTS_MOST)
+        texts = sl_arena_take(arena, count * sizeof(*texts));
+    for (unsigned i = 0; i < count && texts; i++)
+        if (!make_texts(policy, i / plans, i % plans, arena, &texts[i]))
+            texts = NULL;
+    if (!texts)
+        sl_arena_done(arena);
+    return texts;
 }
 
 /* ---- status, headers and body.

@@ -455,6 +455,9 @@ bool sl_json_text(struct sl_json_reader *r, struct sl_str *ret)
  * replaced.
  */
 
+/* Longer texts need not have room for the longest escapes. */
+#define SHORT_TEXT ((size_t)1024)
+
 #define REPLACEMENT SL_STR("\\ufffd")
 
 /* The escape of an ASCII byte that is not plain; `room` is for its text. */
@@ -486,38 +489,39 @@ static struct sl_str escape(unsigned char c, char room[6])
     return (struct sl_str){room, 6};
 }
 
-/* Append the first byte or character of `s`, which is not plain; *used is its
- * length. */
-static int add_odd(struct sl_buf *out, struct sl_str s, size_t *used)
+/* What the first byte or character of `s`, which is not plain, becomes; *used
+ * is its length. `room` is for the text of at most six bytes. */
+static struct sl_str replace_odd(struct sl_str s, char room[6], size_t *used)
 {
     unsigned char c = (unsigned char)s.at[0];
-    char room[6];
 
     *used = 1;
     if (c < 0x80)
-        return sl_buf_add(out, escape(c, room));
+        return escape(c, room);
     s.len = sl_json_utf8(s);
     if (s.len == 0)
-        return sl_buf_add(out, REPLACEMENT);
+        return REPLACEMENT;
     *used = s.len;
     /* Line ends of JavaScript, because JSON is often embedded in scripts. */
     if (sl_str_eq(s, SL_STR("\xe2\x80\xa8")))
-        return sl_buf_add(out, SL_STR("\\u2028"));
+        return SL_STR("\\u2028");
     if (sl_str_eq(s, SL_STR("\xe2\x80\xa9")))
-        return sl_buf_add(out, SL_STR("\\u2029"));
-    return sl_buf_add(out, s);
+        return SL_STR("\\u2029");
+    return s;
 }
 
 static int add_inside(struct sl_buf *out, struct sl_str text)
 {
+    char room[6];
+
     while (text.len > 0) {
         size_t used = sl_json_run(text.at, text.len);
+        struct sl_str as = {text.at, used};
         int err;
 
-        if (used > 0)
-            err = sl_buf_add(out, (struct sl_str){text.at, used});
-        else
-            err = add_odd(out, text, &used);
+        if (used == 0)
+            as = replace_odd(text, room, &used);
+        err = sl_buf_add(out, as);
         if (err)
             return err;
         text = sl_str_from(text, used);
@@ -535,31 +539,88 @@ int sl_json_inside(struct sl_buf *out, struct sl_str text)
     return err;
 }
 
-/* The common case: no byte needs an escape. */
-static int add_plain(struct sl_buf *out, struct sl_str text)
-{
-    int err = sl_buf_reserve(out, text.len + 2);
-    char *at;
+/* Sixteen bytes in one register, where the machine has such. */
+typedef signed char sixteen __attribute__((vector_size(16)));
 
-    if (err)
-        return err;
-    at = out->bytes + out->len;
-    at[0] = '"';
-    if (text.len > 0)
-        memcpy(at + 1, text.at, text.len);
-    at[text.len + 1] = '"';
-    out->len += text.len + 2;
-    return 0;
+/* Copies sixteen bytes. Are they all plain? */
+static inline bool put_sixteen(char *to, const char *bytes)
+{
+    sixteen v, odd;
+    uint64_t half[2];
+
+    memcpy(&v, bytes, 16);
+    memcpy(to, &v, 16);
+    odd = (v < 0x20) | (v == 0x7f) | (v == '"') | (v == '\\');
+    memcpy(half, &odd, 16);
+    return (half[0] | half[1]) == 0;
 }
 
-int sl_json_string(struct sl_buf *out, struct sl_str text)
+/* Copies the plain bytes at the start, and returns their number. Eight more
+ * bytes may be written. */
+static inline size_t put_run(char *to, const char *bytes, size_t len)
+{
+    size_t at = 0;
+    uint64_t word, odd;
+
+    while (len - at >= 16 && put_sixteen(to + at, bytes + at))
+        at += 16;
+    for (; len - at >= 8; at += 8) {
+        word = sl_swar_load(bytes + at);
+        memcpy(to + at, &word, 8);
+        odd = sl_json_odd(word);
+        if (odd)
+            return at + sl_swar_first(odd);
+    }
+    if (at < len && len >= 8) { /* the bytes before `at` are plain */
+        word = sl_swar_load(bytes + len - 8);
+        memcpy(to + len - 8, &word, 8);
+        odd = sl_json_odd(word);
+        return odd ? len - 8 + sl_swar_first(odd) : len;
+    }
+    if (len >= 4 && at < len) {
+        memcpy(to, bytes, 4);
+        memcpy(to + len - 4, bytes + len - 4, 4);
+        return sl_json_run_short(bytes, len);
+    }
+    for (; at < len && sl_json_is_plain(bytes[at]); at++)
+        to[at] = bytes[at];
+    return at;
+}
+
+char *sl_json_put_string(char *to, struct sl_str text)
+{
+    char room[6];
+    struct sl_str as;
+    size_t used;
+
+    *to++ = '"';
+    for (;;) {
+        used = put_run(to, text.at, text.len);
+        to += used;
+        text = sl_str_from(text, used);
+        if (text.len == 0)
+            break;
+        used = 1;
+        if (text.at[0] == '"' || text.at[0] == '\\') {
+            *to++ = '\\';
+            *to++ = text.at[0];
+        } else {
+            as = replace_odd(text, room, &used);
+            memcpy(to, as.at, as.len);
+            to += as.len;
+        }
+        text = sl_str_from(text, used);
+    }
+    *to++ = '"';
+    return to;
+}
+
+/* In pieces, in a buffer that may have to grow. */
+static int add_string(struct sl_buf *out, struct sl_str text)
 {
     size_t before = out->len;
-    int err;
+    int err = sl_buf_add(out, SL_STR("\""));
 
-    if (sl_json_run(text.at, text.len) == text.len)
-        return add_plain(out, text);
-    err = sl_buf_add(out, SL_STR("\""));
     if (!err)
         err = add_inside(out, text);
     if (!err)
@@ -569,12 +630,23 @@ int sl_json_string(struct sl_buf *out, struct sl_str text)
     return err;
 }
 
+int sl_json_string(struct sl_buf *out, struct sl_str text)
+{
+    if (text.len > SHORT_TEXT || out->size - out->len < SL_JSON_ROOM(text.len))
+        return add_string(out, text);
+    out->len =
+        (size_t)(sl_json_put_string(out->bytes + out->len, text) - out->bytes);
+    return 0;
+}
+
 int sl_json_number(struct sl_buf *out, uint64_t number)
 {
-    char digits[SL_DIGITS];
-    size_t len = sl_digits(number < SL_JSON_MAX ? number : SL_JSON_MAX, digits);
+    int err = sl_buf_reserve(out, SL_DIGITS);
 
-    return sl_buf_add(out, (struct sl_str){digits, len});
+    if (!err)
+        out->len = (size_t)(sl_json_put_number(out->bytes + out->len, number) -
+                            out->bytes);
+    return err;
 }
 
 /* ---- on a writer ---- */

@@ -40,6 +40,17 @@ size_t sl_json_utf8(struct sl_str s);
 /* Append an integer; at most SL_JSON_MAX is written. */
 SL_MUST_USE int sl_json_number(struct sl_buf *out, uint64_t number);
 
+/* The same into memory that has room: SL_JSON_ROOM(len) bytes for a text of
+ * `len`, SL_DIGITS for a number. They return the byte behind what they wrote;
+ * what follows in the room may be written, too. */
+#define SL_JSON_ROOM(len) (6 * (len) + 2 + 8)
+char *sl_json_put_string(char *to, struct sl_str text);
+
+static inline char *sl_json_put_number(char *to, uint64_t number)
+{
+    return to + sl_digits(number < SL_JSON_MAX ? number : SL_JSON_MAX, to);
+}
+
 /* The same on a writer. They add the comma between values: unless the output is
  * empty or ends in one of { [ : , or a newline. A member is a key and then a
  * value. */

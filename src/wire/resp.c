@@ -653,7 +653,7 @@ static int write_line(struct sl_buf *out, char type, struct sl_str text)
     *to++ = type;
     for (size_t i = 0; i < text.len; i++)
         *to++ = text.at[i] == '\r' || text.at[i] == '\n' ? ' ' : text.at[i];
-    out->len = (size_t)(SL_RESP_PUT(to, "\r\n") - out->bytes);
+    out->len = (size_t)(SL_PUT(to, "\r\n") - out->bytes);
     return 0;
 }
 
@@ -672,7 +672,7 @@ static int write_bulk(struct sl_buf *out, char type, struct sl_str before,
         memcpy(to, before.at, before.len);
     if (text.len > 0)
         memcpy(to + before.len, text.at, text.len);
-    out->len = (size_t)(SL_RESP_PUT(to + len, "\r\n") - out->bytes);
+    out->len = (size_t)(SL_PUT(to + len, "\r\n") - out->bytes);
     return 0;
 }
 

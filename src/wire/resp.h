@@ -163,18 +163,13 @@ SL_MUST_USE int sl_resp_write_integers(struct sl_buf *out,
     (SL_DIGITS + 4) /* the most of a number: with type, sign,                  \
                      * CR LF */
 
-/* Constant bytes: one or more whole values. */
-#define SL_RESP_PUT(to, literal)                                               \
-    ((char *)memcpy((to), "" literal, sizeof(literal) - 1) +                   \
-     (sizeof(literal) - 1))
-
 static inline char *sl_resp_put_number(char *to, char type, int64_t n)
 {
     *to++ = type;
     if (n < 0)
         *to++ = '-';
     to += sl_digits(n < 0 ? 0 - (uint64_t)n : (uint64_t)n, to);
-    return SL_RESP_PUT(to, "\r\n");
+    return SL_PUT(to, "\r\n");
 }
 
 /* SL_RESP_HEAD + text.len + 2 bytes at most. */
@@ -183,7 +178,7 @@ static inline char *sl_resp_put_string(char *to, struct sl_str text)
     to = sl_resp_put_number(to, '$', (int64_t)text.len);
     if (text.len > 0)
         memcpy(to, text.at, text.len);
-    return SL_RESP_PUT(to + text.len, "\r\n");
+    return SL_PUT(to + text.len, "\r\n");
 }
 
 #endif

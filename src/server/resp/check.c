@@ -30,14 +30,14 @@ static char *put_text(char *to, unsigned version, struct sl_str text)
 {
     if (text.len > 0)
         return sl_resp_put_string(to, text);
-    return version < 3 ? SL_RESP_PUT(to, "$-1\r\n") : SL_RESP_PUT(to, "_\r\n");
+    return version < 3 ? SL_PUT(to, "$-1\r\n") : SL_PUT(to, "_\r\n");
 }
 
 static char *put_flag(char *to, unsigned version, bool yes)
 {
     if (version < 3)
-        return yes ? SL_RESP_PUT(to, ":1\r\n") : SL_RESP_PUT(to, ":0\r\n");
-    return yes ? SL_RESP_PUT(to, "#t\r\n") : SL_RESP_PUT(to, "#f\r\n");
+        return yes ? SL_PUT(to, ":1\r\n") : SL_PUT(to, ":0\r\n");
+    return yes ? SL_PUT(to, "#t\r\n") : SL_PUT(to, "#f\r\n");
 }
 
 /* Returns the limit whose numbers are shown, or NULL. */
@@ -63,15 +63,15 @@ static char *put_numbers(char *to, const struct sl_decision *d)
         reset = shown->answer.reset_in;
         wait = shown->answer.wait;
     }
-    to = SL_RESP_PUT(to, "$5\r\nlimit\r\n");
+    to = SL_PUT(to, "$5\r\nlimit\r\n");
     to = sl_resp_put_number(to, ':', limit);
-    to = SL_RESP_PUT(to, "$9\r\nremaining\r\n");
+    to = SL_PUT(to, "$9\r\nremaining\r\n");
     to = sl_resp_put_number(to, ':', left);
-    to = SL_RESP_PUT(to, "$14\r\nretry_after_ms\r\n");
+    to = SL_PUT(to, "$14\r\nretry_after_ms\r\n");
     to = put_ms(to, sl_decision_retry_in(d));
-    to = SL_RESP_PUT(to, "$8\r\nreset_ms\r\n");
+    to = SL_PUT(to, "$8\r\nreset_ms\r\n");
     to = put_ms(to, reset);
-    to = SL_RESP_PUT(to, "$7\r\nwait_ms\r\n");
+    to = SL_PUT(to, "$7\r\nwait_ms\r\n");
     return put_ms(to, wait);
 }
 
@@ -80,31 +80,29 @@ static char *put_map(char *to, const struct sl_decision *d, unsigned version,
                      struct sl_str by, struct sl_str message)
 {
     if (version < 3)
-        to = d->hold[0] ? SL_RESP_PUT(to, "*28\r\n")
-                        : SL_RESP_PUT(to, "*24\r\n");
+        to = d->hold[0] ? SL_PUT(to, "*28\r\n") : SL_PUT(to, "*24\r\n");
     else
-        to = d->hold[0] ? SL_RESP_PUT(to, "%14\r\n")
-                        : SL_RESP_PUT(to, "%12\r\n");
-    to = SL_RESP_PUT(to, "$7\r\nallowed\r\n");
+        to = d->hold[0] ? SL_PUT(to, "%14\r\n") : SL_PUT(to, "%12\r\n");
+    to = SL_PUT(to, "$7\r\nallowed\r\n");
     to = put_flag(to, version, d->allowed);
-    to = SL_RESP_PUT(to, "$6\r\nstatus\r\n");
+    to = SL_PUT(to, "$6\r\nstatus\r\n");
     to = sl_resp_put_number(to, ':', sl_decision_status(d));
     to = put_numbers(to, d);
-    to = SL_RESP_PUT(to, "$2\r\nby\r\n");
+    to = SL_PUT(to, "$2\r\nby\r\n");
     to = put_text(to, version, by);
-    to = SL_RESP_PUT(to, "$4\r\ncode\r\n");
+    to = SL_PUT(to, "$4\r\ncode\r\n");
     to = put_text(to, version, d->code);
-    to = SL_RESP_PUT(to, "$7\r\nmessage\r\n");
+    to = SL_PUT(to, "$7\r\nmessage\r\n");
     to = put_text(to, version, message);
-    to = SL_RESP_PUT(to, "$10\r\nrequest_id\r\n");
+    to = SL_PUT(to, "$10\r\nrequest_id\r\n");
     to = put_text(to, version, sl_str_c(d->request_id));
-    to = SL_RESP_PUT(to, "$8\r\ndegraded\r\n");
+    to = SL_PUT(to, "$8\r\ndegraded\r\n");
     to = put_flag(to, version, d->degraded);
     if (!d->hold[0])
         return to;
-    to = SL_RESP_PUT(to, "$4\r\nhold\r\n");
+    to = SL_PUT(to, "$4\r\nhold\r\n");
     to = sl_resp_put_string(to, sl_str_c(d->hold));
-    to = SL_RESP_PUT(to, "$15\r\nhold_expires_ms\r\n");
+    to = SL_PUT(to, "$15\r\nhold_expires_ms\r\n");
     return put_ms(to, d->hold_for);
 }
 

@@ -17,18 +17,33 @@ static inline const char *rig_text(struct sl_buf *buf)
     return text;
 }
 
-/* The decision as the JSON of /v1/check, or of /v1/explain. */
-static inline const char *rig_json(const struct sl_decision *d, bool explained)
+static inline void rig_verdict(const struct sl_decision *d, bool explained,
+                               struct sl_buf *out)
 {
     struct sl_rendered rendered;
     struct sl_arena arena;
-    struct sl_buf out;
 
     sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
-    sl_buf_init(&out, 1 << 20, &sl_alloc_libc);
+    sl_buf_init(out, 1 << 20, &sl_alloc_libc);
     CHECK_EQ(sl_render(d, &arena, &rendered), 0);
-    CHECK_EQ(sl_render_verdict(d, &rendered, explained, &out), 0);
+    CHECK_EQ(sl_render_verdict(d, &rendered, explained, out), 0);
     sl_arena_done(&arena);
+}
+
+/* The decision as the JSON of /v1/check, or of /v1/explain. It is the same with
+ * and without the texts of the active policy. */
+static inline const char *rig_json(const struct sl_decision *d, bool explained)
+{
+    struct sl_decision *own = (struct sl_decision *)(uintptr_t)d;
+    const struct sl_limit_texts *texts = d->texts;
+    struct sl_buf out, plain;
+
+    rig_verdict(d, explained, &out);
+    own->texts = NULL;
+    rig_verdict(d, explained, &plain);
+    own->texts = texts;
+    CHECK(sl_str_eq(sl_buf_str(&out), sl_buf_str(&plain)));
+    sl_buf_done(&plain);
     return rig_text(&out);
 }
 

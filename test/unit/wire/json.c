@@ -111,6 +111,48 @@ static void every_byte(void)
     sl_buf_done(&among);
 }
 
+/* The bytes of `text` in quotes, into exactly the room that it may need. */
+static void check_room(struct sl_str text, struct sl_buf *want)
+{
+    char *copy = malloc(text.len + 1), *room = malloc(SL_JSON_ROOM(text.len));
+    char *end;
+
+    sl_buf_clear(want);
+    CHECK_EQ(sl_buf_add(want, SL_STR("\"")), 0);
+    CHECK_EQ(sl_json_inside(want, text), 0);
+    CHECK_EQ(sl_buf_add(want, SL_STR("\"")), 0);
+    if (copy && room) {
+        memcpy(copy, text.at, text.len);
+        end = sl_json_put_string(room, (struct sl_str){copy, text.len});
+        CHECK_EQ((size_t)(end - room), want->len);
+        CHECK(memcmp(room, want->bytes, want->len) == 0);
+    }
+    free(copy);
+    free(room);
+}
+
+/* Words of sixteen and eight bytes, and what is left, at each length. */
+static void in_room(void)
+{
+    static const char odd[] = "a\"\\\n\x1f\x7f\x80\xc3\xff";
+    struct sl_buf want;
+    char text[40];
+
+    CASE("a string in reserved memory is the same at each length");
+    sl_buf_init(&want, CEILING, &sl_alloc_libc);
+    for (size_t len = 0; len <= sizeof(text); len++)
+        for (size_t at = 0; at < len; at++)
+            for (size_t c = 0; c < sizeof(odd); c++) {
+                memset(text, 'b', sizeof(text));
+                text[at] = odd[c];
+                check_room((struct sl_str){text, len}, &want);
+                memset(text + at, odd[c], sizeof(text) - at);
+                check_room((struct sl_str){text, len}, &want);
+            }
+    check_room(SL_STR(""), &want);
+    sl_buf_done(&want);
+}
+
 static void numbers(void)
 {
     static const struct {
@@ -274,6 +316,7 @@ int main(void)
     runs();
     strings();
     every_byte();
+    in_room();
     numbers();
     ceilings();
     no_memory();
