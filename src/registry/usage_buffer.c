@@ -650,7 +650,8 @@ static struct sl_usage_segment *open_segment(struct sl_usage_buffer *k,
 }
 
 /* Returns an open segment with room for the line, which is added. NULL: there
- * is no room. */
+ * is no room. Full segments stay open, and amounts are added to their lines,
+ * until as many are open as may be sealed. */
 static struct sl_usage_line *add_line(struct sl_usage_buffer *k,
                                       const struct sl_usage_entry *u,
                                       uint64_t hash, unsigned flags)
@@ -664,7 +665,8 @@ static struct sl_usage_line *add_line(struct sl_usage_buffer *k,
     }
     if (line)
         return line;
-    sl_usage_buffer_flush(&k->sink);
+    if (k->open_count >= window(k))
+        sl_usage_buffer_flush(&k->sink); /* before its time */
     if (k->open_count == k->open_most)
         return NULL;
     segment = open_segment(k, u->at, true);

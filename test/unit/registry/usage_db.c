@@ -692,6 +692,30 @@ static void test_batches(struct world *w)
     sl_usage_buffer_close(buffer);
 }
 
+static void test_full_segments(struct world *w)
+{
+    struct sl_usage_buffer_options options = {.on_threshold = NULL};
+    struct sl_usage_buffer *buffer = NULL;
+    const struct sl_usage_buffer_counts *counts;
+    char id[16];
+
+    CASE("a key has one line until it is sent, also in a full segment");
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
+    counts = sl_usage_buffer_counts(buffer);
+    for (int i = 0; i < 4000; i++) {
+        snprintf(id, sizeof(id), "again%d", i % 1000);
+        spend(sl_usage_buffer_sink(buffer), id, 1);
+    }
+    sl_usage_buffer_flush(sl_usage_buffer_sink(buffer));
+    await_recorded(w, buffer);
+    CHECK_EQ(sum(w, "again0", SL_ROW_COUNTER), 4);
+    CHECK_EQ(sum(w, "again999", SL_ROW_COUNTER), 4);
+    CHECK_EQ(counts->written, 1000);
+    CHECK_EQ(counts->lost, 0);
+    sl_usage_buffer_close(buffer);
+}
+
 /* Which day an amount is recorded for, if the day ends while it is kept. */
 static void test_midnight(struct world *w)
 {
@@ -767,6 +791,7 @@ int main(int argc, char **argv)
     test_changes(&w);
     test_guide(&w);
     test_batches(&w);
+    test_full_segments(&w);
     test_midnight(&w);
     test_no_memory(&w);
     test_restart(&w);
