@@ -282,6 +282,23 @@ static bool has_fault(const struct sl_hold_op *op)
     return !op->name.local && engine->fault && engine->fault(engine->fault_ctx);
 }
 
+/* The end of a hold of usage that cannot be recorded is not acknowledged. Which
+ * limits are held is not known yet, so it is enough that the policy has such a
+ * limit. */
+static bool has_no_room(const struct sl_hold_op *op)
+{
+    const struct sl_usage_sink *meter =
+        op->engine_ctx ? op->engine_ctx->meter : NULL;
+    const struct sl_policy *policy = op->active->policy;
+
+    if (!meter || !meter->no_room)
+        return false;
+    for (unsigned i = 0; i < policy->rule_total; i++)
+        if (sl_is_durable(policy->rules[i].kind))
+            return true;
+    return false;
+}
+
 void sl_hold_op_begin(struct sl_hold_op *op,
                       const struct sl_hold_op_input *question)
 {
@@ -292,6 +309,10 @@ void sl_hold_op_begin(struct sl_hold_op *op,
     op->diag.sentence[0] = '\0';
     op->active = sl_engine_hold(op->engine, op->active);
     err = prepare(op, question);
+    if (!err && has_no_room(op))
+        err = sl_diag_error(&op->diag, SLUICE_ESTORE,
+                            "the usage journal is full, so that usage cannot "
+                            "be recorded; ask again");
     if (err) {
         answer(op, err);
     } else if (has_fault(op)) {

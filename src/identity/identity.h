@@ -250,6 +250,7 @@ struct sl_usage_sink_calls {
 struct sl_usage_sink {
     const struct sl_usage_sink_calls *calls;
     bool full; /* amounts can no longer be kept: `on_store_failure` decides */
+    bool no_room; /* nor can the ends of holds: they fail */
 };
 
 #endif

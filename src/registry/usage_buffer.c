@@ -204,6 +204,8 @@ static void update_full(struct sl_usage_buffer *k)
                        sl_usage_journal_room(k->journal) <=
                            sl_usage_journal_reserve(k->journal);
     }
+    k->sink.no_room = k->sink.full && room_left(k) < KEPT_FREE &&
+                      sl_usage_journal_room(k->journal) == 0;
     if (k->sink.full)
         start_timer(k, AGAIN_LEAST); /* others make room, too */
 }

@@ -493,7 +493,7 @@ static void settle(struct daemon *d, struct rng *rng, const unsigned *owners)
         .cap = UINT64_MAX
     };
 
-    if (holds.count == 0 || holds.ended[number] || sink->full)
+    if (holds.count == 0 || holds.ended[number] || sink->no_room)
         return;
     holds.ended[number] = true;
     acknowledged[owners[number]] += delta.amount;

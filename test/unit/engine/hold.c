@@ -173,6 +173,23 @@ static void check_trouble(void)
     store.place = 0;
 }
 
+/* Usage that cannot be recorded is not acknowledged. */
+static void check_full_journal(void)
+{
+    const char *hold = take("/llm", SL_S, 1);
+    struct sl_usage_sink meter = {.full = true};
+    struct sl_engine_ctx ctx = {.meter = &meter};
+
+    op.engine_ctx = &ctx;
+    meter.no_room = true;
+    CHECK_EQ(SETTLE(hold, .has_cost = true, .cost = 5), SLUICE_ESTORE);
+    CHECK(has(op.diag.sentence, "journal is full"));
+    op.engine_ctx = NULL;
+    CHECK_EQ(SETTLE(hold, .has_cost = true, .cost = 5), 0);
+    CHECK_STR(sl_hold_state_word(&op), "settled");
+    CHECK(!sl_hold_is_again(&op));
+}
+
 static void check_late(void)
 {
     const char *hold = take("/permits", SL_S, 1);
@@ -248,6 +265,8 @@ int main(void)
     check_taken();
     CASE("no room, no store, no such hold");
     check_trouble();
+    CASE("without room in the usage journal a hold does not end");
+    check_full_journal();
     CASE("an answer may come later");
     check_late();
     CASE("without memory nothing is ended");
