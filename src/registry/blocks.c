@@ -119,7 +119,7 @@ static int read_ips(struct sl_database *db, struct blocked_ips *all, sl_ns now,
 static int sort_ips(struct blocked_ips *all, struct blocked_ip *first)
 {
     struct blocked_ip **at =
-        sl_arena_take(&all->arena, all->count * sizeof(*at));
+        sl_arena_take(&all->arena, all->count * sizeof(void *));
 
     if (!at)
         return SLUICE_ENOMEM;
@@ -127,7 +127,7 @@ static int sort_ips(struct blocked_ips *all, struct blocked_ip *first)
     for (; first; first = first->next)
         *at++ = first;
     if (all->count > 0)
-        qsort(all->list, all->count, sizeof(*all->list), compare);
+        qsort(all->list, all->count, sizeof(void *), compare);
     for (size_t i = 0; i < all->count; i++)
         if (i == 0 || all->list[i]->net.bits != all->list[i - 1]->net.bits)
             all->lengths[all->length_count++] = (uint8_t)all->list[i]->net.bits;
@@ -168,8 +168,8 @@ struct sl_subject *sl_blocked_ip_find(struct sl_subject_record *record,
 
     for (unsigned i = 0; i < all->length_count; i++) {
         struct sl_net net = sl_net_of(ip, all->lengths[i]);
-        struct blocked_ip **found = bsearch(&net, all->list, all->count,
-                                            sizeof(*all->list), compare_key);
+        struct blocked_ip **found =
+            bsearch(&net, all->list, all->count, sizeof(void *), compare_key);
 
         if (found && sl_net_has(&net, ip) &&
             sl_block_is_on(&(*found)->subject.block, now) &&

@@ -70,10 +70,14 @@ bool sl_registry_has_registered(const struct sl_registry *registry)
                                 memory_order_acquire);
 }
 
+/* Without notifications another daemon may have blocked the first one. */
 bool sl_registry_has_blocked_ips(const struct sl_registry *registry)
 {
+    const struct sl_database *db = &registry->db;
+
     return atomic_load_explicit(&registry->has_blocked_ips,
-                                memory_order_acquire);
+                                memory_order_acquire) ||
+           (db->node.len > 0 && !db->driver->listen);
 }
 
 const struct sl_hash_key *sl_registry_secret(const struct sl_registry *registry)

@@ -157,7 +157,7 @@ sl_subject_record_new(const struct sl_subject_draft *draft, bool known,
 
 /* Returns a reference to the blocked address or network of this record that has
  * `ip`, or NULL. Of several the one whose block ends last. */
-struct sl_subject *sl_blocked_ip_find(struct sl_subject_record *all,
+struct sl_subject *sl_blocked_ip_find(struct sl_subject_record *record,
                                       const struct sl_ip *ip, sl_ns now);
 
 /* Frees a list of records linked by `next`. NULL is allowed. */

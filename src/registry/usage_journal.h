@@ -165,7 +165,7 @@ struct sl_usage_segment *sl_usage_segment_open(struct sl_usage_journal *journal,
 struct sl_usage_segment *
 sl_usage_segment_reserve(struct sl_usage_journal *journal);
 void sl_usage_segment_begin(struct sl_usage_journal *journal,
-                            struct sl_usage_segment *reserved, uint64_t stream,
+                            struct sl_usage_segment *segment, uint64_t stream,
                             uint64_t sequence, sl_ns now);
 
 /* Adds a line. Returns NULL without room. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # blocks.sh -- blocks of users, organisations, addresses and networks by hand:
-# commands, HTTP, every way in, restarts, the audit; and two daemons, if there is a PostgreSQL.
+# commands, HTTP, every way in, restarts, the audit; and two daemons.
 
 # shellcheck source=test/support/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
@@ -309,34 +309,33 @@ stop
 
 # ---- two daemons ----
 
-if [[ -n ${SLUICE_TEST_POSTGRES-} ]]; then
-    start -c p.yaml --threads 1 --store memory: --usage "$books"
-    first=$pid first_admin=$admin
-    start -c p.yaml --threads 1 --store memory: --usage "$books"
+shared=${SLUICE_TEST_POSTGRES:-sqlite:./two.db?shared}
+start -c p.yaml --threads 1 --store memory: --usage "$shared"
+first=$pid first_admin=$admin
+start -c p.yaml --threads 1 --store memory: --usage "$shared"
+by_route ann
+check 'the other lets it pass' has "$out" '"allowed":true'
+fetch "http://$first_admin/v1/blocks/user/ann" -X POST -d '{"until":"2h"}'
+refused() {
     by_route ann
-    check 'the other lets it pass' has "$out" '"allowed":true'
-    fetch "http://$first_admin/v1/blocks/user/ann" -X POST -d '{"until":"2h"}'
-    refused() {
-        by_route ann
-        has "$out" '"code":"BLOCKED"'
-    }
-    check 'and then knows the block' until_ refused
+    has "$out" '"code":"BLOCKED"'
+}
+check 'and then knows the block' until_ refused
+from 203.0.113.7
+check 'of addresses, too: it passes' has "$out" '"allowed":true'
+fetch "http://$first_admin/v1/blocks/ip/203.0.113.0%2F24" -X POST
+denied_there() {
     from 203.0.113.7
-    check 'of addresses, too: it passes' has "$out" '"allowed":true'
-    fetch "http://$first_admin/v1/blocks/ip/203.0.113.0%2F24" -X POST
-    denied_there() {
-        from 203.0.113.7
-        has "$out" '"code":"BLOCKED"'
-    }
-    check 'and then knows it' until_ denied_there
-    fetch "http://$first_admin/v1/blocks/ip/203.0.113.0%2F24" -X DELETE
-    passes_there() {
-        from 203.0.113.7
-        has "$out" '"allowed":true'
-    }
-    check 'and its end' until_ passes_there
-    stop
-    kill "$first"
-    until_ gone "$first"
-fi
+    has "$out" '"code":"BLOCKED"'
+}
+check 'and then knows it' until_ denied_there
+fetch "http://$first_admin/v1/blocks/ip/203.0.113.0%2F24" -X DELETE
+passes_there() {
+    from 203.0.113.7
+    has "$out" '"allowed":true'
+}
+check 'and its end' until_ passes_there
+stop
+kill "$first"
+until_ gone "$first"
 finish

@@ -189,7 +189,8 @@ static void write_subject(struct sl_writer *w,
     if (end >= 0) {
         sl_timestamp_print(end, true, until);
         sl_json_member_text(w, "expires", subject->plan ? until : NULL);
-        sl_json_member_text(w, "until", until);
+        if (subject->override_count > 0)
+            sl_json_member_text(w, "until", until);
     }
     sl_json_key(w, SL_STR("overrides"));
     sl_json_open(w, '{');

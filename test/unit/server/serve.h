@@ -170,11 +170,13 @@ static inline void late_close(struct sl_store *store)
     sl_store_close(late.memory);
 }
 
+/* No address is blocked. */
 static inline void late_find(struct sl_subjects *subjects,
                              struct sl_lookup *lookup)
 {
     (void)subjects;
-    if (late.finding && late.lookup_count < LATE_MOST)
+    if (late.finding && late.lookup_count < LATE_MOST &&
+        !sl_str_eq(lookup->scope, SL_STR("ip")))
         late.lookups[late.lookup_count++] = lookup;
     else
         lookup->done(lookup);
