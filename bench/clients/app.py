@@ -10,7 +10,8 @@ ANSWER = {"found": []}
 
 
 def is_bare(request):
-    return request.path == "/bare"
+    """The path has its query."""
+    return request.path.startswith("/bare?")
 
 
 def user_of(request):
