@@ -462,6 +462,8 @@ int sl_registry_contact(struct sl_registry *r)
     if (err == SLUICE_ECONF && !r->is_refused && r->on_fault)
         r->on_fault(r->ctx, r->db.diag.sentence);
     r->is_refused = err == SLUICE_ECONF;
+    for (unsigned i = 0; !err && r->on_switch && i < r->switch_count; i++)
+        r->on_switch(r->ctx, r->switches[i].name, r->switches[i].on);
     if (!err && r->options.on_contact)
         r->options.on_contact(r->ctx);
     return err;
@@ -477,7 +479,7 @@ static int open_database(struct sl_registry *r, struct sl_diag *diag)
         return err;
     if (options->node.len > 0)
         r->db.node = options->node;
-    r->is_away = r->db.is_away;
+    r->is_away = r->was_away = r->db.is_away;
     if (r->is_away && !options->may_be_away)
         return SLUICE_ESTORE;
     /* Whether there are subjects is not known. */
@@ -560,7 +562,7 @@ void sl_registry_close(struct sl_registry *r)
 const struct sl_switched *sl_registry_switches(const struct sl_registry *r,
                                                unsigned *ret_count)
 {
-    *ret_count = r->switch_count;
+    *ret_count = r->was_away ? 0 : r->switch_count;
     return r->switches;
 }
 

@@ -503,7 +503,8 @@ bool sl_registry_has_blocked_ips(const struct sl_registry *registry);
 const struct sl_hash_key *
 sl_registry_secret(const struct sl_registry *registry);
 
-/* Features that were switched by hand when the registry was opened. */
+/* Features that were switched by hand when the registry was opened. If the
+ * database is reached later, on_switch() is called for each. */
 struct sl_switched {
     struct sl_str name;
     bool on;

@@ -212,6 +212,7 @@ struct sl_registry {
     struct sl_registry_options options;
     struct sl_usage_replay *replay; /* NULL: nothing is left to record */
     bool is_away;    /* the state of the database was not read yet */
+    bool was_away;   /* nor when it was opened: its thread reads it */
     bool is_refused; /* it was reached, and has usage in another unit */
     uint64_t order;  /* of the last job */
     uint64_t dirty[SL_REGISTRY_VERSIONS / 64]; /* versions to increment */

@@ -110,6 +110,8 @@ stop
 one
 report '{"org":"both","limit":"minutes","amount":5}'
 check 'a report is recorded' answers 200
+tell /v1/features/assistant -X PUT -d '{"enabled":false}'
+check 'a feature is switched off' answers 200
 "$POSTGRES_CTL" kill
 report '{"org":"both","limit":"minutes","amount":7,"idempotency_key":"a"}'
 check 'without the database it is kept' answers 202
@@ -139,6 +141,11 @@ check 'also after another kill' answers 202
 "$POSTGRES_CTL" start >/dev/null
 check 'everything is recorded once' until_ recorded both $((5 + 7 + 11 - 3 + 1))
 check 'and logged' said 'database reached'
+is_off() {
+    ask /v1/check -d '{"method":"GET","path":"/ai","user":"cat"}'
+    has "$out" '"status":503'
+}
+check 'the feature is off again' until_ is_off
 quota_works() {
     ask /v1/check -d '{"job":"transcribe","org":"both"}'
     has "$out" '"allowed":true'
