@@ -176,14 +176,16 @@ test("numbers, people and changes", async (t) => {
 
         await page.getByLabel("Details of ip 192.0.2.7", { exact: true }).click();
         await page.getByText("429 RATE_LIMITED").first().waitFor();
-        assert.equal(await page.getByRole("button", { name: "Block" }).count(), 0);
+        assert.equal(await page.getByRole("button", { name: "Override" }).count(), 0);
         await page.getByRole("button", { name: "Close" }).click();
-        await page.getByLabel("Details of user ann", { exact: true }).click();
-        await page.getByRole("button", { name: "Block", exact: true }).click();
-        await page.locator("dialog form").getByRole("button", { name: "Block" }).click();
-        await page.getByText("ann is blocked").waitFor();
-        await page.getByRole("button", { name: "Unblock" }).click();
-        await page.getByText("No caller is blocked").waitFor();
+        for (const [scope, id] of [["ip", "192.0.2.7"], ["user", "ann"]]) {
+            await page.getByLabel(`Details of ${scope} ${id}`, { exact: true }).click();
+            await page.getByRole("button", { name: "Block", exact: true }).click();
+            await page.locator("dialog form").getByRole("button", { name: "Block" }).click();
+            await page.getByText(`${id} is blocked`).waitFor();
+            await page.getByRole("button", { name: "Unblock" }).click();
+            await page.getByText("No caller is blocked").waitFor();
+        }
     });
 
     await t.test("a block is no limit that can be changed", async () => {
