@@ -176,7 +176,7 @@ enum sl_want {
 struct sl_limit_view {
     const struct sl_rule *rule;
     unsigned plan;
-    struct sl_str plan_name; /* or "override" */
+    struct sl_str plan_name;
     bool overridden;
     const char *override_of; /* "user", "org", or "": the request's own */
     struct sl_str override_by, override_note; /* explain only */
