@@ -230,7 +230,7 @@ static uint64_t hash_of(const struct sl_recorder *r,
 
 /* The next record overwrites one. Fewer callers, if that is too young, and all
  * that are there are of the present share; more, if there were few records for
- * a while. */
+ * a while. A record from before a clock step backwards has no age. */
 static void adapt(struct sl_recorder *r, sl_ns now)
 {
     const struct sl_recorded *last = &r->records[r->end % SL_RECORDER_RING];
@@ -238,7 +238,7 @@ static void adapt(struct sl_recorder *r, sl_ns now)
     if (r->end - r->changed >= SL_RECORDER_RING) {
         sl_ns age = now - last->at;
 
-        for (unsigned i = 0; i < FASTER && age < SL_RECORDER_SPAN; i++) {
+        for (int i = 0; i < FASTER && age >= 0 && age < SL_RECORDER_SPAN; i++) {
             r->shift += r->shift < SHIFT_MOST;
             r->changed = r->end;
             age *= 2;

@@ -223,6 +223,18 @@ static void check_many(void)
     count = copy(&shift);
     CHECK(records[count - 1].shift < 3);
     end();
+
+    begin();
+    CASE("(4) a clock that goes back by years says nothing about the callers");
+    for (unsigned i = 0; i < SL_RECORDER_RING / 64; i++) {
+        rig.now += SL_MIN;
+        ask_all();
+    }
+    rig.now -= 15000 * SL_DAY;
+    ask_all();
+    copy(&shift);
+    CHECK_EQ(shift, 0);
+    end();
 }
 
 static void check_long(void)
