@@ -7,7 +7,7 @@
 
 #include "base/arith.h"
 #include "bench.h"
-#include "core/take.h"
+#include "core/algorithm.h"
 #include "pair.h"
 
 #define TIMES 4096 /* a power of two; 32 KiB of instants stay in cache */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/take.h"
+#include "core/algorithm.h"
 
 #define BAR 20 /* cells of the drawn bucket */
 

@@ -4,7 +4,7 @@
 #ifndef SL_CORE_BUCKET_H
 #define SL_CORE_BUCKET_H
 
-#include "core/take.h"
+#include "core/algorithm.h"
 
 struct sl_bucket_state {
     uint64_t written; /* the tick of the last write */

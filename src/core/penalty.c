@@ -34,7 +34,7 @@
  *   (6) A clock that steps back leaves no caller blocked beyond `most` from
  *       now.
  */
-#include "core/take.h"
+#include "core/algorithm.h"
 
 #define FAILURE_BITS 19
 #define LEVEL_BITS   12

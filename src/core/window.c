@@ -28,7 +28,7 @@
  *       periods longer; one that steps forward grants at most one limit.
  *   (5) A changed limit keeps what was taken.
  */
-#include "core/take.h"
+#include "core/algorithm.h"
 
 #define LOW_BITS   31
 #define LOW_MASK   ((UINT64_C(1) << LOW_BITS) - 1)

@@ -13,7 +13,7 @@
 #include <sys/queue.h>
 
 #include "base/hash.h"
-#include "core/take.h"
+#include "core/algorithm.h"
 #include "engine/engine.h"
 #include "engine/engine_int.h"
 

@@ -21,7 +21,7 @@
 #ifndef SL_POLICY_ENVOY_H
 #define SL_POLICY_ENVOY_H
 
-#include "policy/report.h"
+#include "policy/diagnostics.h"
 #include "policy/yaml.h"
 
 #define SL_ENVOY_DEPTH   16

@@ -18,8 +18,8 @@
 #include "base/arena.h"
 #include "base/parse.h"
 #include "base/zone.h"
+#include "policy/diagnostics.h"
 #include "policy/policy.h"
-#include "policy/report.h"
 #include "policy/schema.h"
 
 /* ---- sorted names and their indices: added, closed, then searched. Plans

@@ -13,7 +13,7 @@
 #define SL_POLICY_YAML_H
 
 #include "base/str.h"
-#include "policy/report.h"
+#include "policy/diagnostics.h"
 
 #define SL_YAML_BYTES (1024 * 1024)
 #define SL_YAML_DEPTH 32

@@ -9,7 +9,7 @@
 #include <sys/random.h>
 
 #include "base/hash.h"
-#include "core/take.h"
+#include "core/algorithm.h"
 #include "registry/registry_int.h"
 #include "wire/json.h"
 

@@ -1,6 +1,6 @@
 /* evict.c -- slots for new keys. The rules are in set.h. */
 #include "base/arith.h"
-#include "core/take.h"
+#include "core/algorithm.h"
 #include "table/set.h"
 
 /* A key takes its first bucket while at most this many of its slots are in use;

@@ -8,8 +8,8 @@
 #define SL_TABLE_PART_H
 
 #include "base/hash.h"
+#include "core/algorithm.h"
 #include "core/limit.h"
-#include "core/take.h"
 
 #define SL_PARTS 16 /* in one set */
 

@@ -1,7 +1,7 @@
 /* pace.c -- the pace of a destination. */
 #include "webhook/pace.h"
 
-#include "core/take.h"
+#include "core/algorithm.h"
 
 bool sl_pace_is_even(const struct sl_limit *limit)
 {

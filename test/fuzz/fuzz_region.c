@@ -20,7 +20,7 @@
 #include <setjmp.h>
 #include <sys/random.h>
 
-#include "core/take.h"
+#include "core/algorithm.h"
 #include "table/hold.h"
 #include "table/region.h"
 #include "table/slot.h"

@@ -11,7 +11,7 @@
 #ifndef SL_PROP_CELL_H
 #define SL_PROP_CELL_H
 
-#include "core/take.h"
+#include "core/algorithm.h"
 
 /* What a step had to do to the cell. */
 enum cell_duty { CELL_SAME, CELL_DIFFERS, CELL_EITHER };

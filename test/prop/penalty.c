@@ -8,7 +8,7 @@
  *   (5)      the retry is exact to the nanosecond
  *   (6)      a step back leaves no caller blocked for longer than `most`
  */
-#include "core/take.h"
+#include "core/algorithm.h"
 #include "prop.h"
 
 #define STEPS 80

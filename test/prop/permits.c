@@ -1,5 +1,5 @@
 /* permits.c -- permits and levels against the oracle. The numbers are those of
- * the invariants in src/core/take.c.
+ * the invariants in src/core/permits.c.
  *
  *   (1)  never more than the limit is held
  *   (2)  giving back never goes below zero

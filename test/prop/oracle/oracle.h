@@ -23,7 +23,7 @@
 #define SL_PROP_ORACLE_H
 
 #include "bounds.h"
-#include "core/take.h"
+#include "core/algorithm.h"
 #include <gmp.h>
 
 /* A limit as a user writes it. */

@@ -1,6 +1,6 @@
 /* holds.c -- what comes back of a hold: the edges. The rest is asked by
  * test/prop/holds.c. */
-#include "core/take.h"
+#include "core/algorithm.h"
 #include "limit.h"
 
 #define NOW (INT64_C(1700000000) * SL_S)

@@ -6,7 +6,7 @@
 #define SL_UNIT_CORE_TAKES_H
 
 #include "check.h"
-#include "core/take.h"
+#include "core/algorithm.h"
 #include "limit.h"
 #include "row.h"
 

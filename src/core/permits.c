@@ -1,4 +1,5 @@
-/* take.c -- permits of a concurrency limit, levels, and the algorithms by kind.
+/* permits.c -- permits of a concurrency limit, levels, and the algorithms by
+ * kind.
  *
  * Permits and levels do not depend on time. Hold records of the store know
  * which permits are out until when.
@@ -12,7 +13,7 @@
  *   (3) A changed limit keeps what is held. If that exceeds the limit, takes
  * are denied until enough was refunded.
  */
-#include "core/take.h"
+#include "core/algorithm.h"
 
 static void permits_take(const struct sl_limit *limit, struct sl_cell cell,
                          uint64_t cost, sl_ns now, struct sl_take_result *ret)

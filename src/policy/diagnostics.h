@@ -1,7 +1,7 @@
-/* report.h -- all problems of a file, in the order of their positions. A file
- * with errors is refused, a file with only warnings is not. */
-#ifndef SL_POLICY_REPORT_H
-#define SL_POLICY_REPORT_H
+/* diagnostics.h -- all problems of a file, in the order of their positions. A
+ * file with errors is refused, a file with only warnings is not. */
+#ifndef SL_POLICY_DIAGNOSTICS_H
+#define SL_POLICY_DIAGNOSTICS_H
 
 #include <stdarg.h>
 

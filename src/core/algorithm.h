@@ -1,4 +1,4 @@
-/* take.h -- the algorithms and the calls that stores make.
+/* algorithm.h -- the algorithms and the calls that stores make.
  *
  * take      Takes `cost`; 0 peeks.
  * peek      The answer of a take of `cost`, with what remains without it.
@@ -12,8 +12,8 @@
  *
  * All are pure. `now` and `when` are in [0, SL_TIME_END).
  */
-#ifndef SL_CORE_TAKE_H
-#define SL_CORE_TAKE_H
+#ifndef SL_CORE_ALGORITHM_H
+#define SL_CORE_ALGORITHM_H
 
 #include "base/arith.h"
 #include "core/cell.h"

@@ -1,5 +1,5 @@
-/* report.c -- problems in their order, and how they are shown. */
-#include "policy/report.h"
+/* diagnostics.c -- problems in their order, and how they are shown. */
+#include "policy/diagnostics.h"
 
 #include "fail.h"
 

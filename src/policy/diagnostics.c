@@ -1,4 +1,4 @@
-/* report.c -- all problems of a file.
+/* diagnostics.c -- all problems of a file.
  *
  * Problems are kept sorted. When the list is full, the last warning is dropped,
  * or the last error if there is no warning.
@@ -6,7 +6,7 @@
  * Of a long line, a window around the caret is shown: a policy can be one line
  * of a megabyte.
  */
-#include "policy/report.h"
+#include "policy/diagnostics.h"
 
 #include <stdio.h>
 #include <string.h>
