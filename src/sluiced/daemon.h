@@ -8,7 +8,8 @@
  *   reload.c           policy reload, and its triggers
  *   jwks.c             keys of tokens
  *   subjects.c         registry and subject caches
- *   usage.c            usage buffers, restore at start, quota leases
+ *   usage.c            usage buffers, restore at start
+ *   quota_node.c       quota leases of this daemon
  *   remote_store.c     remote store (sl_daemon_store_*), node count
  *   repeats.c          memory of repeats, shared backlogs
  *   peers.c            daemons that share it, for the console
@@ -494,12 +495,21 @@ SL_MUST_USE int sl_worker_open_usage(struct sl_worker *worker);
 void sl_worker_close_usage(struct sl_worker *worker);
 void sl_usage_count(struct sl_daemon *daemon, struct sl_metrics_subjects *ret);
 
+/* Returns whether the table has holds: held units may be refunded. */
+SL_MUST_USE bool sl_daemon_has_holds(const struct sl_daemon *daemon);
+
+/* quota_node.c */
 sl_step_f sl_quota_node_begin;
 sl_unstep_f sl_quota_node_end;
 
 /* Wraps the table in a store with quota leases, if the usage database is
  * shared. Returns 0 or an exit status. */
 SL_MUST_USE int sl_quota_node_wrap(struct sl_daemon *daemon);
+
+/* Returns whether a limit is decided by quota leases if there are any: limits
+ * with sign-in carry are not. */
+SL_MUST_USE bool sl_quota_node_can_lease(const struct sl_daemon *daemon,
+                                         struct sl_str limit);
 
 /* At start: the leases that this node had. */
 sl_lease_f sl_quota_node_resume;
