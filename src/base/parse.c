@@ -705,6 +705,8 @@ static const struct {
     const char *word, *meant;
 } others[] = {
     {"M",           NULL   },
+    {"mn",          "min"  },
+    {"mi",          "min"  },
     {"hr",          "h"    },
     {"hrs",         "h"    },
     {"w",           "week" },

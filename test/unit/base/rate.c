@@ -238,6 +238,14 @@ static const struct refusal bad_periods[] = {
         "Unknown unit of time \"mni\". Valid units: ms, s, min, h, day, week "
         "or month",
         "5/min"),
+    ROW("minutes, not milliseconds", "5/mn", 2,
+        "Unknown unit of time \"mn\". Valid units: ms, s, min, h, day, week "
+        "or month",
+        "5/min"),
+    ROW("half a word", "5/mi", 2,
+        "Unknown unit of time \"mi\". Valid units: ms, s, min, h, day, week "
+        "or month",
+        "5/min"),
     ROW("what others write", "5/2hrs", 3,
         "Unknown unit of time \"hrs\". Valid units: ms, s, min, h, day, week "
         "or month",
