@@ -207,18 +207,20 @@ static void on_event(struct conn *c, double began)
 static double run(void)
 {
     struct epoll_event events[EVENTS];
-    double began = now_us(), at = began;
+    double began = now_us();
 
     for (unsigned i = 0; i < options.conns; i++)
         if (options.rate > 0)
             idle[idle_count++] = &conns[i];
         else
             conn_ask(&conns[i], began);
-    while (replies < sent || !is_over(began, at)) {
+    /* The clock is read after the last replies: on_event() asks no more when
+     * the time is over, so nothing would be waited for. */
+    while (replies < sent || !is_over(began, now_us())) {
         int n =
             epoll_wait(epoll_fd, events, EVENTS, options.rate > 0 ? 1 : 10000);
+        double at = now_us();
 
-        at = now_us();
         if (n == 0 && options.rate <= 0)
             die("nothing was answered for ten seconds");
         for (int i = 0; i < n; i++)

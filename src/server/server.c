@@ -61,8 +61,9 @@ static void uncount_conn(const struct sl_conn_count *count)
 
 /* ---- connections ---- */
 
-static void count_open(const struct sl_server_worker *worker, int change)
+static void count_open(struct sl_server_worker *worker, int change)
 {
+    atomic_fetch_add(&worker->load, (unsigned)change);
     if (worker->stats)
         sl_metrics_connection(worker->stats, worker->server->name, change);
 }

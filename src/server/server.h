@@ -13,6 +13,7 @@
 #ifndef SL_SERVER_SERVER_H
 #define SL_SERVER_SERVER_H
 
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "base/hash.h"
@@ -139,6 +140,8 @@ struct sl_server_worker {
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
     struct sl_conns *conns;
+    _Atomic unsigned load; /* connections; the daemon adds those that are on
+                            * their way from other workers. Any thread */
     bool draining;
     sl_ns still;                  /* the time, if there is no loop */
     struct sl_hash_key token_key; /* tokens are compared hashed with it */
@@ -150,6 +153,8 @@ struct sl_server_worker {
     char date[32]; /* HTTP only: text of the Date field, and its second */
     sl_ns date_at;
 };
+
+#define SL_LOAD_CLOSED (1u << 31) /* a bit of `load`: accepts no more */
 
 /* Initialize a worker without a loop. `engine` may be NULL where no handler
  * uses it, and so may `stats`. A NULL `alloc` is libc's. Tests stop here. */

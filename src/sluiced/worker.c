@@ -1,8 +1,9 @@
 /* worker.c -- worker threads, one loop each.
  *
  * Every worker has its own socket of each listener, its own clock and its own
- * metrics. Workers share the table, which needs no lock, and the engine, whose
- * policy each of them holds for itself.
+ * metrics. A worker hands new connections to one that has fewer. Workers share
+ * the table, which needs no lock, and the engine, whose policy each of them
+ * holds for itself.
  */
 #include <errno.h>
 #include <signal.h>
@@ -59,7 +60,88 @@ static void on_refused(void *ctx, const struct sl_address *peer,
            "why", why, NULL);
 }
 
-/* Passes a connection to the PROXY protocol, or to the server. */
+/* ---- spreading connections over the workers ----
+ *
+ * The kernel chooses a worker's socket by a hash of the addresses. With few
+ * connections, as proxies open them, one worker would often have all of them.
+ * So a worker that has more connections than another one hands the next over.
+ * Connections stay where they were opened.
+ *
+ *     accepted --> PROXY header --> serve() --------------> sl_server_accept()
+ *                                     +-- post --> on_handed_over() --^
+ *
+ * `load` of a server worker has its connections and those on their way to it;
+ * it is above SL_LOAD_CLOSED after the worker has begun to drain, and nothing
+ * is handed to it then.
+ */
+
+struct handed_over {
+    struct sl_listener_worker *to;
+    int fd;
+    struct sl_address peer;
+};
+
+static void on_handed_over(void *ctx)
+{
+    struct handed_over *h = ctx;
+    struct sl_listener_worker *l = h->to;
+
+    atomic_fetch_sub(&l->server->load, 1);
+    sl_server_accept(l->server, h->fd, &h->peer); /* counts it again */
+    sl_alloc_free(&sl_alloc_libc, h, sizeof(*h));
+    if (l->worker->idle_closed)
+        sl_server_drain(l->server);
+}
+
+/* Reserves a place at the worker with the fewest connections. Returns NULL if
+ * this one has at most an eighth more. */
+static struct sl_listener_worker *less_loaded(struct sl_listener_worker *own)
+{
+    struct sl_worker *worker = own->worker;
+    struct sl_daemon *daemon = worker->daemon;
+    ptrdiff_t id = own - worker->listeners;
+
+    for (;;) {
+        unsigned least = atomic_load(&own->server->load);
+        struct sl_listener_worker *to = NULL;
+
+        if (least >= SL_LOAD_CLOSED)
+            return NULL;
+        for (unsigned i = 0; i < daemon->worker_count; i++) {
+            struct sl_listener_worker *l = &daemon->workers[i].listeners[id];
+            unsigned load = l->server ? atomic_load(&l->server->load) : least;
+
+            if (load + load / 8 < least) {
+                to = l;
+                least = load;
+            }
+        }
+        if (!to || atomic_compare_exchange_strong(&to->server->load, &least,
+                                                  least + 1))
+            return to;
+    }
+}
+
+/* Serves a connection here, or at a worker that has fewer. */
+static void serve(void *ctx, int fd, const struct sl_address *peer)
+{
+    struct sl_listener_worker *l = ctx, *to = less_loaded(l);
+    struct handed_over *h = NULL;
+
+    if (to)
+        h = sl_alloc_new(&sl_alloc_libc, sizeof(*h));
+    if (h) {
+        *h = (struct handed_over){.to = to, .fd = fd, .peer = *peer};
+        if (sl_loop_post(to->worker->loop, on_handed_over, h) == 0)
+            return;
+        sl_alloc_free(&sl_alloc_libc, h, sizeof(*h));
+    }
+    if (to)
+        atomic_fetch_sub(&to->server->load, 1);
+    sl_server_accept(l->server, fd, peer);
+}
+
+/* Passes a connection to the PROXY protocol, or to a server. */
 static void on_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_listener_worker *l = ctx;
@@ -67,7 +149,7 @@ static void on_accept(void *ctx, int fd, const struct sl_address *peer)
     if (l->proxy)
         sl_proxy_accept_accept(l->proxy, fd, peer);
     else
-        sl_server_accept(l->server, fd, peer);
+        serve(l, fd, peer);
 }
 
 static unsigned count_open(const struct sl_daemon *daemon)
@@ -105,7 +187,8 @@ static int open_listener(struct sl_worker *worker, int id)
     struct sl_listener_worker *l = &worker->listeners[id];
     bool admin = id >= SL_PROTOCOL_ADMIN;
     struct sl_proxy_accept_options proxy = {
-        .on_accept = sl_server_accept,
+        .on_accept = serve,
+        .server = l,
         .trusts = trusts,
         .on_refused = on_refused,
         .ctx = l,
@@ -127,7 +210,6 @@ static int open_listener(struct sl_worker *worker, int id)
                                 &daemon->why);
     if (!err)
         sl_server_set_tls(l->server, daemon->listeners[id].tls);
-    proxy.server = l->server;
     if (!err && daemon->settings.proxied[id])
         err = sl_proxy_accept_open(worker->loop, &proxy, &l->proxy);
     return err;
@@ -171,7 +253,8 @@ static bool drains(const struct sl_worker *worker, int id)
     return worker->listeners[id].server && id < SL_PROTOCOL_ADMIN;
 }
 
-/* Connections without a complete PROXY header count, too. */
+/* Connections without a complete PROXY header, and those that other workers
+ * have handed over, count, too. */
 static void on_drain_timer(void *ctx)
 {
     struct sl_worker *worker = ctx;
@@ -185,7 +268,7 @@ static void on_drain_timer(void *ctx)
             continue;
         if (!worker->idle_closed)
             sl_server_drain(l->server);
-        left += sl_conns_count(l->server->conns) +
+        left += (atomic_load(&l->server->load) & ~SL_LOAD_CLOSED) +
                 (l->proxy ? sl_proxy_accept_count(l->proxy) : 0);
     }
     worker->idle_closed = true;
@@ -290,6 +373,7 @@ static void stop_listening(struct sl_worker *worker, int id)
     struct sl_address peer = {.len = sizeof(peer.bytes)};
     int client, fd = sockets->fds[worker->index];
 
+    atomic_fetch_or(&l->server->load, SL_LOAD_CLOSED);
     sl_listener_close(l->listener);
     l->listener = NULL;
     while ((client = accept4(fd, (struct sockaddr *)&peer.bytes, &peer.len,
@@ -417,5 +501,11 @@ void sl_workers_join(struct sl_daemon *daemon)
         sl_loop_stop(worker->loop);
         pthread_join(worker->thread, NULL);
         worker->has_thread = false;
+    }
+    for (unsigned i = 0; i < daemon->worker_count; i++) {
+        struct sl_loop *loop = daemon->workers[i].loop;
+
+        sl_loop_stop(loop);
+        sl_loop_run(loop); /* connections that were handed over last */
     }
 }
