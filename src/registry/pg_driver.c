@@ -836,6 +836,7 @@ static const char *const steps[] = {
     TABLES_OF_WEBHOOKS,
     INDEX_OF_OVERRIDES,
     INDEX_OF_RETRIES,
+    COLUMN_OF_EXTENSIONS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

@@ -296,7 +296,7 @@ int sl_usage_db_nodes(struct sl_database *db, struct sl_str own, unsigned most,
     return err ? err : found;
 }
 
-/* ---- holds of a node that ended at another daemon ---- */
+/* ---- holds of a node that ended, or were extended, at another daemon ---- */
 
 int sl_usage_db_ends(struct sl_database *db, struct sl_str node, unsigned most,
                      struct sl_buf *out)
@@ -308,9 +308,9 @@ int sl_usage_db_ends(struct sl_database *db, struct sl_str node, unsigned most,
 
     memset(&end, 0, sizeof(end));
     sl_query_bind(db, q, "tn", node, (int64_t)most);
-    while (!err && (found = sl_query_next(db, q, NULL, "ttttncn", &hold, &scope,
-                                          &id, &limit, &end.start, &end.amount,
-                                          &end.end)) == 1) {
+    while (!err && (found = sl_query_next(
+                        db, q, NULL, "ttttncnn", &hold, &scope, &id, &limit,
+                        &end.start, &end.amount, &end.until, &end.end)) == 1) {
         if (!sl_usage_hold_read(hold, end.hold))
             continue;
         end.lens[0] = (uint32_t)scope.len;

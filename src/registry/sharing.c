@@ -43,7 +43,8 @@ static void take_usage(uint64_t *slots, const struct sl_usage_entry *u)
 
     if (u->scope.len > 0)
         sl_slot_take(slots, u->scope, u->id);
-    if (u->act == SL_USAGE_ACT_HOLD || u->act == SL_USAGE_ACT_HOLD_END)
+    if (u->act == SL_USAGE_ACT_HOLD || u->act == SL_USAGE_ACT_HOLD_END ||
+        u->act == SL_USAGE_ACT_HOLD_EXTEND)
         sl_slot_take(slots, SL_STR("hold"), hold);
 }
 

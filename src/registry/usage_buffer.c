@@ -534,7 +534,7 @@ static bool is_same(const struct sl_usage_line *line,
         return false;
     if (is_held(a.hold) || is_held(u->hold))
         return a.hold[0] == u->hold[0] && a.hold[1] == u->hold[1] &&
-               sl_str_eq(a.limit, u->limit);
+               a.node.len == u->node.len && sl_str_eq(a.limit, u->limit);
     return a.act == u->act && a.start == u->start && is_same_day(a.at, u->at) &&
            !a.reset && !u->reset && a.node.len == u->node.len &&
            sl_str_eq(a.limit, u->limit) && sl_str_eq(a.scope, u->scope) &&
@@ -594,6 +594,8 @@ static void go_on(struct sl_usage_line *line, const struct sl_usage_entry *u)
         new->end = u->end;
         new->last_day = u->last_day;
         new->level = u->level;
+    } else if (old->act == SL_USAGE_ACT_HOLD_EXTEND) {
+        new->at = u->at; /* from then on */
     }
     sl_usage_line_show(line);
 }

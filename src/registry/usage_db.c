@@ -413,8 +413,8 @@ static int put(struct sl_database *db, struct sl_usage_entry *u)
 /* ---- usage of holds.
  *
  * The end of a hold names its amount, but not its owner. A row keeps the owner
- * from the take on. A row without a scope is an end that arrived before its
- * take.
+ * from the take on. A row without a scope is an end, or an extension, that
+ * arrived before its take.
  */
 
 /* "ID:LIMIT" */
@@ -443,17 +443,21 @@ struct hold_row {
     struct sl_str plan, zone; /* and `end`, `last_day` of the period `start` */
     sl_ns end;
     int64_t last_day;
+    sl_ns expires;
 };
+
+/* The amount of a row that is an extension of a hold that is not known yet. */
+#define EXTENDED (-1)
 
 /* Returns 1, 0 without a row, or an error. */
 static int find_hold(struct sl_database *db, struct sl_str name,
                      struct hold_row *ret)
 {
     int64_t cap;
-    int found =
-        sl_query_one(db, SL_QUERY_HOLD, "t ttnnntnntt", name, &ret->scope,
-                     &ret->id, &ret->start, &ret->amount, &cap, &ret->plan,
-                     &ret->end, &ret->last_day, &ret->zone, &ret->node);
+    int found = sl_query_one(db, SL_QUERY_HOLD, "t ttnnntnnttn", name,
+                             &ret->scope, &ret->id, &ret->start, &ret->amount,
+                             &cap, &ret->plan, &ret->end, &ret->last_day,
+                             &ret->zone, &ret->node, &ret->expires);
 
     if (found == 1)
         ret->cap = cap >= 0 ? (uint64_t)cap : UINT64_MAX;
@@ -562,6 +566,32 @@ bool sl_usage_hold_read(struct sl_str name, uint64_t ret[2])
     return true;
 }
 
+/* The node that has the hold in its table must extend it there, for as long as
+ * the other daemon did. A later extension replaces this one, and so does the
+ * end. (10) */
+static int tell_longer(struct sl_database *db, struct sl_str hold,
+                       const struct sl_usage_entry *of, struct sl_str node,
+                       sl_ns until, sl_ns span)
+{
+    if (span <= 0 || until <= 0)
+        return 0;
+    return sl_query_run(db, SL_QUERY_PUT_EXTENSION, "ttttnntn", hold, of->id,
+                        of->scope, of->limit, of->start, span, node, until);
+}
+
+/* The hold was extended before its take was recorded. */
+static int begin_extended(struct sl_database *db, struct sl_str name,
+                          const struct sl_usage_entry *u,
+                          const struct hold_row *more)
+{
+    sl_ns until = more->expires > u->until ? more->expires : u->until;
+    int err = put_hold(db, name, u, until);
+
+    if (err || u->node.len == 0 || sl_str_eq(u->node, more->node))
+        return err;
+    return tell_longer(db, name, u, u->node, more->expires, more->start);
+}
+
 static int begin_hold(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct hold_name room;
@@ -579,6 +609,8 @@ static int begin_hold(struct sl_database *db, struct sl_usage_entry *u)
     if (err != 1)
         return err ? err : put_hold(db, name, u, u->until);
     err = drop_hold(db, name);
+    if (!err && end.amount == EXTENDED)
+        return begin_extended(db, name, u, &end);
     if (!err && u->node.len > 0 && !sl_str_eq(u->node, end.node))
         err = tell_node(db, name, u, u->node, u->start, end.amount);
     return err ? err : spend_hold(db, u, &own, end.amount, end.start);
@@ -621,6 +653,10 @@ static int end_hold(struct sl_database *db, struct sl_usage_entry *u)
 
     if (err < 0)
         return err;
+    if (err == 1 && row.amount == EXTENDED) {
+        err = drop_hold(db, name);
+        return err ? err : end_again(db, name, u, 0);
+    }
     if (err == 0 || row.scope.len == 0)
         return end_again(db, name, u, err);
     err = 0;
@@ -634,9 +670,64 @@ static int end_hold(struct sl_database *db, struct sl_usage_entry *u)
     return err ? err : spend_hold(db, u, &row, u->amount, u->start);
 }
 
-static int record_hold(struct sl_database *db, struct sl_usage_entry *u)
+/* The take is not recorded yet, or the hold has ended. Its node knows of the
+ * extension, or it waits for the take, with its span as the start. */
+static int extend_unknown(struct sl_database *db, struct sl_str name,
+                          const struct sl_usage_entry *u)
+{
+    struct sl_usage_entry wait = *u;
+    struct sl_str hold;
+    int known = sl_query_one(db, SL_QUERY_DROP_EXTENSION, "ttn t", name,
+                             u->node, u->until, &hold);
+
+    if (known)
+        return known < 0 ? known : 0;
+    wait.scope = SL_STR("");
+    wait.start = u->until - u->at;
+    wait.amount = EXTENDED;
+    return put_hold(db, name, &wait, u->until);
+}
+
+/* The node of the hold is told, or it tells that it knows. */
+static int extend_known(struct sl_database *db, struct sl_str name,
+                        const struct sl_usage_entry *u,
+                        const struct hold_row *row)
+{
+    struct sl_usage_entry of = *u;
+    struct sl_str hold;
+
+    of.scope = row->scope;
+    of.id = row->id;
+    of.start = row->start;
+    if (!sl_str_eq(row->node, u->node))
+        return tell_longer(db, name, &of, row->node, u->until,
+                           u->until - u->at);
+    return sl_query_one(db, SL_QUERY_DROP_EXTENSION, "ttn t", name, u->node,
+                        u->until, &hold);
+}
+
+static int extend_hold(struct sl_database *db, const struct sl_usage_entry *u)
 {
     struct hold_name room;
+    struct sl_str name = hold_name(u, &room);
+    struct hold_row row;
+    int err = find_hold(db, name, &row);
+
+    if (err == 1 && row.amount == EXTENDED)
+        err = drop_hold(db, name);
+    if (err <= 0)
+        return err ? err : extend_unknown(db, name, u);
+    if (row.scope.len == 0)
+        return 0; /* it has ended */
+    if (row.node.len > 0)
+        err = extend_known(db, name, u, &row);
+    return err < 0
+               ? err
+               : sl_query_run(db, SL_QUERY_EXTEND_HOLD, "tn", name, u->until);
+}
+
+static int record_hold(struct sl_database *db, struct sl_usage_entry *u)
+{
     int err;
 
     u->result = SL_USAGE_RECORDED;
@@ -647,8 +738,7 @@ static int record_hold(struct sl_database *db, struct sl_usage_entry *u)
     case SL_USAGE_ACT_HOLD_END:
         return end_hold(db, u);
     case SL_USAGE_ACT_HOLD_EXTEND:
-        return sl_query_run(db, SL_QUERY_EXTEND_HOLD, "tn", hold_name(u, &room),
-                            u->until);
+        return extend_hold(db, u);
     case SL_USAGE_ACT_REFUNDED:
         err = run_refund(db, SL_QUERY_PAY, u, u->amount);
         return err ? err : run_refund(db, SL_QUERY_PAID, u, 0);

@@ -61,7 +61,7 @@ enum sl_usage_result {
  *     HOLD ---> a row of usage_holds ---> HOLD_END: its owner has used this
  *
  * The two may come from different threads in the other order: then the HOLD_END
- * waits for its HOLD.
+ * waits for its HOLD. So does a HOLD_EXTEND.
  */
 struct sl_usage_entry {
     /* Fields that adding needs are together. */
@@ -313,16 +313,18 @@ struct sl_usage_node {
 SL_MUST_USE int sl_usage_db_nodes(struct sl_database *db, struct sl_str own,
                                   unsigned most, struct sl_buf *out);
 
-/* ---- holds of a node that ended at another daemon.
+/* ---- holds of a node that ended at another daemon, or were extended there.
  *
  * Their actual amounts are recorded, and taken from the lease of the node that
  * has the hold in its table. It reads them, ends the hold there, and reports
- * the end itself, which removes the row. (9) */
+ * the end itself, which removes the row. (9) Extensions go the same way. They
+ * have a duration, because the clocks of the two may differ. (10) */
 
 struct sl_usage_end {
     uint64_t hold[2];
     sl_ns start, end; /* of the period; end 0: not known */
     uint64_t amount;
+    sl_ns until;      /* > 0: it was extended, by `amount` ns from then on */
     uint32_t lens[3]; /* of the texts behind it: scope, id, limit */
 };
 

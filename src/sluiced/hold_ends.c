@@ -1,4 +1,5 @@
-/* hold_ends.c -- holds of this node that ended at another daemon.
+/* hold_ends.c -- holds of this node that ended at another daemon, or were
+ * extended there.
  *
  * A hold with units of a leased quota is in the table of the daemon that took
  * it, and its units are in the lease of that node. Another daemon can end it,
@@ -14,6 +15,10 @@
  * it, and is charged with the actual amount. That must happen once: the ends
  * are not read again before the last ones are recorded as known, nor while the
  * journal is full.
+ *
+ * Extensions go the same way. A hold that is extended elsewhere less than a
+ * second before it would expire may have expired here. Its units are then free
+ * here, and it is charged when it ends.
  */
 #include <string.h>
 
@@ -86,7 +91,8 @@ static bool can_confirm(const struct sl_quota_node *node)
     return meter && !meter->full;
 }
 
-/* Tells the usage database that this node knows of the end. */
+/* Tells the usage database that this node knows of the ends, or of an
+ * extension. */
 static void confirm(struct sl_quota_node *node, const struct ends *ends)
 {
     struct sl_usage_sink *meter = meter_of(node);
@@ -94,18 +100,52 @@ static void confirm(struct sl_quota_node *node, const struct ends *ends)
     for (unsigned i = 0; i < ends->count; i++) {
         const struct sl_usage_end *end = &ends->list[i];
         struct sl_usage_delta spent = {
-            .act = SL_USAGE_ACT_HOLD_END,
+            .act = end->until > 0 ? SL_USAGE_ACT_HOLD_EXTEND
+                                  : SL_USAGE_ACT_HOLD_END,
             .hold = {end->hold[0], end->hold[1]},
+            .until = end->until,
             .limit = ends->texts[i][2],
             .scope = SL_STR(""),
             .start = end->start,
             .at = sl_daemon_now(node->daemon),
-            .amount = (int64_t)end->amount,
+            .amount = end->until > 0 ? 0 : (int64_t)end->amount,
         };
 
         meter->calls->spent(meter, &spent);
     }
     node->ends_mark = sl_usage_buffer_mark(meter);
+}
+
+/* A call about a hold of the table. */
+static struct sl_hold_call call_of(const struct sl_usage_end *end,
+                                   const struct sl_active_policy *active,
+                                   sl_ns now)
+{
+    return (struct sl_hold_call){
+        .id = {{end->hold[0], end->hold[1]}},
+        .limits = active->stored,
+        .limits_count = 2 * active->policy->rule_total,
+        .as_held = true,
+        .now = now,
+        .done = on_done,
+    };
+}
+
+/* Extends one hold in the table, from now on. It is not shortened: it may have
+ * been extended here since. */
+static void extend_one(struct sl_quota_node *node, const struct ends *ends)
+{
+    struct sl_daemon *daemon = node->daemon;
+    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    struct sl_hold_call call =
+        call_of(&ends->list[0], active, sl_daemon_now(daemon));
+
+    call.hold_for = (sl_ns)ends->list[0].amount;
+    if (run(node, &call, SL_HOLD_LOOK) == SL_HOLD_HELD &&
+        call.expires_in < call.hold_for)
+        run(node, &call, SL_HOLD_EXTEND);
+    confirm(node, ends);
+    sl_active_policy_release(active);
 }
 
 /* Ends one hold in the table. If some of its limits have not ended yet, they
@@ -115,18 +155,12 @@ static void end_one(struct sl_quota_node *node, const struct ends *ends)
     struct sl_daemon *daemon = node->daemon;
     struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
     struct sl_actual actual[SL_PARTS];
-    struct sl_hold_call call = {
-        .id = {{ends->list[0].hold[0], ends->list[0].hold[1]}},
-        .limits = active->stored,
-        .limits_count = 2 * active->policy->rule_total,
-        .as_held = true,
-        .actual = actual,
-        .now = sl_daemon_now(daemon),
-        .done = on_done,
-    };
+    struct sl_hold_call call =
+        call_of(&ends->list[0], active, sl_daemon_now(daemon));
     enum sl_hold_state state = run(node, &call, SL_HOLD_LOOK);
     bool whole = state != SL_HOLD_HELD || call.count <= ends->count;
 
+    call.actual = actual;
     for (unsigned i = 0; i < ends->count; i++) {
         int index = sl_policy_rule(active->policy, ends->texts[i][2]);
 
@@ -143,9 +177,22 @@ static void end_one(struct sl_quota_node *node, const struct ends *ends)
     sl_active_policy_release(active);
 }
 
+static void apply(struct sl_quota_node *node, const struct ends *ends)
+{
+    if (ends->count == 0 || !can_confirm(node))
+        return;
+    if (ends->list[0].until > 0)
+        extend_one(node, ends);
+    else
+        end_one(node, ends);
+}
+
+/* Does the end belong to those before it? Extensions of the limits of a hold
+ * are applied one by one. */
 static bool is_same(const struct ends *ends, const struct sl_usage_end *end)
 {
     return ends->count > 0 && ends->count < SL_PARTS &&
+           ends->list[0].until == 0 && end->until == 0 &&
            ends->list[0].hold[0] == end->hold[0] &&
            ends->list[0].hold[1] == end->hold[1];
 }
@@ -164,16 +211,14 @@ static void on_read(struct sl_job *job)
     while (!job->err && !atomic_load(&node->over) &&
            sl_usage_ends_next(&rest, &end, texts)) {
         if (!is_same(&ends, &end)) {
-            if (ends.count > 0 && can_confirm(node))
-                end_one(node, &ends);
+            apply(node, &ends);
             ends.count = 0;
         }
         ends.list[ends.count] = end;
         memcpy(ends.texts[ends.count++], texts, sizeof(texts));
         any = true;
     }
-    if (ends.count > 0 && can_confirm(node))
-        end_one(node, &ends);
+    apply(node, &ends);
     if (any)
         sl_quota_leases_heartbeat(node->store, job->loop,
                                   sl_loop_now(job->loop));

@@ -1,22 +1,14 @@
 #!/usr/bin/env bash
 # ends.sh SLUICED SLUICED-TEST SLUICE -- a hold with units of a quota ends at
-# another daemon than the one that took it, while something fails: no unit is
-# lost, none is used twice. Rates in a Redis, quotas in a SQLite that both share.
+# another daemon than the one that took it, or is extended there, while
+# something fails: no unit is lost, none is used twice. Rates in a Redis, quotas
+# in a SQLite that both share.
 
 # shellcheck source=test/support/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 past_midnight
 
-cat >p.yaml <<'EOF'
-sluice: 1
-env: test
-limits:
-  minutes: { kind: quota, per: org, rate: 120/month, deny: { status: 402 } }
-  api: { kind: fixed-window, per: org, rate: 1000/3000d }
-routes:
-  - { job: both, limits: [api, minutes] }
-default: []
-EOF
+cp "$here/minutes.yaml" p.yaml
 
 # take ORG COST [SPAN]: one check at $http, held for a span
 take() {
@@ -52,17 +44,14 @@ settle() {
     fetch "http://$second/v1/holds/$1/settle" -d '{"cost":{"minutes":'"$2"'}}'
 }
 
-rows() {
-    python3 -c '
-import sqlite3, sys
-base = sqlite3.connect("file:c.db?mode=ro", uri=True, timeout=30)
-print(base.execute(sys.argv[1]).fetchone()[0])' "$1"
-}
-
-# Has the database so many ends for the first daemon?
+# Has the database so many ends and extensions for the first daemon?
 has_ends() {
-    [[ $(rows 'SELECT count(*) FROM usage_ends') = "$1" ]]
+    [[ $(python3 -c '
+import sqlite3, sys
+base = sqlite3.connect("file:%s?mode=ro" % sys.argv[1], uri=True, timeout=30)
+print(base.execute("SELECT count(*) FROM usage_ends").fetchone()[0])' "$base") = "$1" ]]
 }
+base=c.db
 
 redis_start
 share -c p.yaml --threads 1 --state one --usage 'sqlite:c.db?shared'
@@ -93,20 +82,22 @@ take_all again 100
 
 # ---- the hold has expired in the table, and its end cannot be confirmed ----
 
-expired() {
-    http=$first
-    take late 0
-    [[ $out = *'"remaining":110,'* ]]
+extend() {
+    fetch "http://$second/v1/holds/$1/extend" -d '{"hold":"300s"}'
+    check 'the second extends a hold' has "$out" '"state":"held"'
 }
 hold late 10 300s
 other=$hold
 hold late 100 2s
-fetch "http://$second/v1/holds/$hold/extend" -d '{"hold":"300s"}'
-check 'the second extends a hold' has "$out" '"state":"held"'
-check 'it expires at the first' until_ expired
+began=$(date +%s)
 admin=$first_admin
 check 'which is recorded' until_ all_recorded
 kill -STOP "$first_pid"
+extend "$hold"
+expired() {
+    (($(date +%s) > began + 3))
+}
+check 'it expires at the first, which is not told in time' until_ expired
 settle "$hold" 20
 check 'the second ends it' has "$out" '"held":100,"cost":20,'
 check 'and the first is to be told' until_ has_ends 1
@@ -130,4 +121,43 @@ check 'then it is' until_ has_ends 0
 fetch "http://$first/v1/holds/$other/release" -X POST
 check 'the other hold is released' answers 200
 take_all late 100
+
+# ---- the clock of the first moves on ----
+
+base=d.db
+virtual() {
+    start_virtual -c p.yaml --threads 1 --store "$store" --deadline 5s \
+        --state "$1" --usage "sqlite:$base?shared" && until_ is_ok
+}
+virtual three
+first=$http first_admin=$admin
+virtual four
+second=$http second_admin=$admin
+# recorded ADMIN-LISTENER
+recorded() {
+    admin=$1
+    check 'which is recorded' until_ all_recorded
+}
+# at TIME: by the clock of the first; that of the second stands
+at() {
+    admin=$first_admin
+    clock "2026-11-15T$1Z"
+    check "it is $1 at the first" answers 200
+}
+admin=$second_admin
+clock 2026-11-15T12:00:00Z
+at 12:00:00
+
+hold longer 100 60s
+recorded "$first_admin"
+extend "$hold"
+recorded "$second_admin"
+check 'the first knows' until_ has_ends 0
+at 12:02:00
+http=$first
+take longer 30
+check 'the hold goes on there' has "$out" '"status":402,'
+settle "$hold" 20
+check 'until it ends at the second' has "$out" '"held":100,"cost":20,'
+take_all longer 100
 finish

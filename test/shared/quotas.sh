@@ -7,17 +7,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 past_midnight
 
-cat >p.yaml <<'EOF'
-sluice: 1
-env: test
-limits:
-  minutes: { kind: quota, per: org, rate: 120/month, deny: { status: 402 } }
-  api: { kind: fixed-window, per: org, rate: 1000/3000d }
-routes:
-  - { job: one, limits: [minutes] }
-  - { job: both, limits: [api, minutes] }
-default: []
-EOF
+cp "$here/minutes.yaml" p.yaml
 
 # take JOB ORG COST: one check at $http
 take() {

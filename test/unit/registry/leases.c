@@ -533,6 +533,100 @@ static unsigned told(struct world *w, const char *node,
     return count;
 }
 
+/* ---- holds that are extended at another daemon ---- */
+
+/* At the time DAY_0, until `until`. */
+static void extend(struct world *w, uint64_t id, const char *node, sl_ns until)
+{
+    struct sl_usage_entry u = hold(id, SL_USAGE_ACT_HOLD_EXTEND, node, 0);
+
+    u.at = DAY_0;
+    u.until = until;
+    CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
+}
+
+static void check_extended(struct world *w, uint64_t id, sl_ns until)
+{
+    struct sl_usage_end end;
+
+    if (CHECK_EQ(told(w, "z", &end), 1)) {
+        CHECK_EQ(end.hold[0], id);
+        CHECK_EQ(end.until, until);
+        CHECK_EQ(end.amount, until - DAY_0);
+    }
+}
+
+static void test_extensions(struct world *w)
+{
+    const sl_ns soon = DAY_0 + SL_HOUR, late = DAY_0 + 2 * SL_DAY;
+    struct sl_usage_end end;
+
+    for (uint64_t id = 40; id < 42; id++) {
+        CASE(id == 40 ? "(10) the node of a hold is told that it was extended"
+                      : "(10) also if that is recorded before the take");
+        CHECK_EQ(lease(w, "z", 6, 6), 6);
+        if (id == 40)
+            put_hold(w, id, SL_USAGE_ACT_HOLD, "z", 6);
+        extend(w, id, "", soon);
+        extend(w, id, "", late);
+        if (id == 41)
+            put_hold(w, id, SL_USAGE_ACT_HOLD, "z", 6);
+        check_extended(w, id, late);
+        CHECK_EQ(told(w, "y", &end), 0);
+        CASE("(10) until it knows of the last one");
+        extend(w, id, "z", soon);
+        check_extended(w, id, late);
+        extend(w, id, "z", late);
+        CHECK_EQ(told(w, "z", &end), 0);
+        CASE("(10) then it is told of the end");
+        extend(w, id, "y", soon);
+        put_hold(w, id, SL_USAGE_ACT_HOLD_END, "", 2);
+        CHECK_EQ(told(w, "z", &end), 1);
+        CHECK_EQ(end.until, 0);
+        CHECK_EQ(end.amount, 2);
+        CHECK_EQ(look(w, "z").leased_here, 4);
+        extend(w, id, "", late);
+        CHECK_EQ(told(w, "z", &end), 1);
+        CHECK_EQ(end.until, 0);
+        put_hold(w, id, SL_USAGE_ACT_HOLD_END, "z", 2);
+        CHECK_EQ(told(w, "z", &end), 0);
+        hand_back(w, "z", 4);
+    }
+}
+
+static void test_extension_order(struct world *w)
+{
+    const sl_ns soon = DAY_0 + SL_HOUR, late = DAY_0 + 2 * SL_DAY;
+    struct sl_usage_end end;
+
+    CASE("(10) an extension that is known after the end");
+    CHECK_EQ(lease(w, "z", 6, 6), 6);
+    put_hold(w, 42, SL_USAGE_ACT_HOLD, "z", 6);
+    extend(w, 42, "", late);
+    put_hold(w, 42, SL_USAGE_ACT_HOLD_END, "z", 6);
+    check_extended(w, 42, late);
+    extend(w, 42, "z", late);
+    CHECK_EQ(told(w, "z", &end), 0);
+    CASE("(10) extended and ended before the take is recorded");
+    CHECK_EQ(lease(w, "z", 6, 6), 6);
+    extend(w, 43, "", late);
+    put_hold(w, 43, SL_USAGE_ACT_HOLD_END, "", 2);
+    put_hold(w, 43, SL_USAGE_ACT_HOLD, "z", 6);
+    CHECK_EQ(told(w, "z", &end), 1);
+    CHECK_EQ(end.until, 0);
+    CHECK_EQ(look(w, "z").leased_here, 4);
+    put_hold(w, 43, SL_USAGE_ACT_HOLD_END, "z", 2);
+    hand_back(w, "z", 4);
+    CASE("a node is not told of its own extension");
+    CHECK_EQ(lease(w, "z", 6, 6), 6);
+    extend(w, 44, "z", late);
+    put_hold(w, 44, SL_USAGE_ACT_HOLD, "z", 6);
+    extend(w, 44, "z", soon);
+    CHECK_EQ(told(w, "z", &end), 0);
+    put_hold(w, 44, SL_USAGE_ACT_HOLD_END, "z", 6);
+    CHECK_EQ(look(w, "z").leased_here, 0);
+}
+
 static void test_ends(struct world *w)
 {
     static const enum sl_usage_act orders[2][2] = {
@@ -624,6 +718,8 @@ int main(void)
     test_nodes(&w);
     test_ends(&w);
     test_repeated_ends(&w);
+    test_extensions(&w);
+    test_extension_order(&w);
     test_portions(&w);
     world_close(&w);
     return CHECK_DONE();
