@@ -24,11 +24,6 @@ struct scope {
     char source[NAME_MAX_ + 8];
 };
 
-struct route {
-    struct sl_str path; /* without slashes at its end */
-    bool prefix;
-};
-
 struct writer {
     struct sl_nginx *nginx;
     struct sl_writer *out;
@@ -36,8 +31,7 @@ struct writer {
     unsigned limit_count;
     struct scope scopes[SL_NGINX_IDENTITY];
     unsigned scope_count;
-    struct route *routes; /* those without a condition */
-    unsigned route_count;
+    unsigned servers;
     bool has_routes;
     bool full;
 };
@@ -77,8 +71,17 @@ static const struct sl_nginx_zone *find_zone(const struct sl_nginx *nginx,
     return NULL;
 }
 
-/* The name of a zone as a name of a limit. */
-static void name_limit(struct writer *w, struct limit *limit, unsigned same)
+static bool is_taken(const struct writer *w, const char *name)
+{
+    for (unsigned i = 0; i < w->limit_count; i++)
+        if (strcmp(w->limits[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The name of a zone as a name of a limit, with a number if it is taken: by
+ * another use of the zone, a zone of the other kind, or a similar name. */
+static void name_limit(struct writer *w, struct limit *limit)
 {
     size_t len = 0;
 
@@ -98,13 +101,9 @@ static void name_limit(struct writer *w, struct limit *limit, unsigned same)
     if (len == 0 || (limit->name[0] >= '0' && limit->name[0] <= '9'))
         snprintf(limit->name, sizeof(limit->name), "zone%u",
                  (unsigned)(limit->zone - w->nginx->zones) + 1);
-    for (unsigned i = 0; i < w->limit_count; i++)
-        if (strcmp(w->limits[i].name, limit->name) == 0 && same == 0)
-            same = i + 2; /* a zone of the other kind, or a similar name */
-    if (same > 0) {
-        len = strlen(limit->name);
-        snprintf(limit->name + len, sizeof(limit->name) - len, "-%u", same);
-    }
+    len = strlen(limit->name);
+    for (unsigned n = 2; is_taken(w, limit->name); n++)
+        snprintf(limit->name + len, sizeof(limit->name) - len, "-%u", n);
 }
 
 /* The limit of a use in a block, made at its first use. NULL: there is no such
@@ -117,26 +116,22 @@ static const struct limit *limit_of(struct writer *w,
                         .use = use,
                         .shadow = is_dry(block, use->conn),
                         .status = status_of(block, use->conn)};
-    unsigned same = 0;
 
     if (!one.zone)
         return NULL;
     for (unsigned i = 0; i < w->limit_count; i++) {
         const struct limit *other = &w->limits[i];
 
-        if (other->zone != one.zone)
-            continue;
-        if (other->shadow == one.shadow && other->status == one.status &&
-            other->use->count == use->count &&
+        if (other->zone == one.zone && other->shadow == one.shadow &&
+            other->status == one.status && other->use->count == use->count &&
             other->use->nodelay == use->nodelay)
             return other;
-        same = same ? same + 1 : 2;
     }
     if (w->limit_count == LIMITS_MAX) {
         w->full = true;
         return NULL;
     }
-    name_limit(w, &one, same);
+    name_limit(w, &one);
     w->limits[w->limit_count] = one;
     return &w->limits[w->limit_count++];
 }
@@ -215,6 +210,10 @@ static void per_of(struct writer *w, const struct sl_nginx_zone *zone,
     if (is(var, "host") || is(var, "http_host") || is(var, "server_name")) {
         snprintf(name, NAME_MAX_, "host");
         add_scope(w, "host", "header.host");
+        if (is(var, "server_name"))
+            sl_nginx_note(w->nginx, zone->file, zone->line,
+                          "$server_name: nginx counts by server; the policy "
+                          "counts by the header Host, which clients choose");
         return;
     }
     if (is(var, "uri") || is(var, "request_uri") || is(var, "document_uri")) {
@@ -258,19 +257,67 @@ static bool next_var(struct sl_str key, size_t *at, struct sl_str *var)
     return true;
 }
 
+/* Is all of a key variables? Other text is never empty. */
+static bool is_bare(struct sl_str key)
+{
+    struct sl_str var;
+    size_t at = 0, end = 0;
+
+    while (next_var(key, &at, &var)) {
+        size_t begin = (size_t)(var.at - key.at);
+        bool braces = begin > 1 && key.at[begin - 1] == '{';
+
+        if (begin - 1 - braces != end)
+            return false;
+        at += braces && at < key.len;
+        end = at;
+    }
+    return end == key.len;
+}
+
+/* nginx does not count an empty key. A key is empty if all of it is; a scope
+ * that is missing makes a limit skip the request, or count by address. */
+static void put_missing(struct writer *w, const struct sl_nginx_zone *zone,
+                        char names[][NAME_MAX_], unsigned count)
+{
+    bool scopes = false, ip = false;
+
+    for (unsigned i = 0; i < count; i++) {
+        bool known = strcmp(names[i], "endpoint") == 0;
+
+        ip = ip || strcmp(names[i], "ip") == 0;
+        scopes = scopes || (!known && strcmp(names[i], "ip") != 0);
+    }
+    if (!scopes || ip)
+        return;
+    sl_writer_addf(w->out, "    missing: skip\n");
+    if (count > 1 || !is_bare(zone->key))
+        sl_nginx_note(w->nginx, zone->file, zone->line,
+                      "key %.100s: nginx counts a request without one of the "
+                      "values by the rest of the key; the policy does not "
+                      "count it",
+                      zone->key.at);
+}
+
 static void put_per(struct writer *w, const struct sl_nginx_zone *zone)
 {
     char names[4][NAME_MAX_];
     unsigned count = 0;
     struct sl_str var;
-    bool known = true;
 
-    for (size_t at = 0; count < 4 && next_var(zone->key, &at, &var);) {
+    for (size_t at = 0; next_var(zone->key, &at, &var);) {
         bool again = false;
 
+        if (is(var, "server_name") && w->servers <= 1)
+            continue; /* the same for all */
+        if (count == SL_LEN(names)) {
+            sl_nginx_note(w->nginx, zone->file, zone->line,
+                          "$%.*s: a limit counts by at most %u values; it is "
+                          "left out",
+                          SL_STR_ARG(var), count);
+            continue;
+        }
         per_of(w, zone, var, names[count]);
-        known = known && (strcmp(names[count], "ip") == 0 ||
-                          strcmp(names[count], "endpoint") == 0);
         for (unsigned i = 0; i < count; i++)
             again = again || strcmp(names[i], names[count]) == 0;
         count += !again;
@@ -281,8 +328,7 @@ static void put_per(struct writer *w, const struct sl_nginx_zone *zone)
     for (unsigned i = 0; i < count; i++)
         sl_writer_addf(w->out, "%s%s", i ? ", " : "", names[i]);
     sl_writer_addf(w->out, count != 1 ? "]\n" : "\n");
-    if (!known) /* nginx does not count an empty key */
-        sl_writer_addf(w->out, "    missing: skip\n");
+    put_missing(w, zone, names, count);
 }
 
 /* ---- the parts of the policy ---- */
@@ -372,79 +418,93 @@ static bool plain_path(struct sl_str path)
     return path.len > 0 && path.len < 500;
 }
 
-static bool plain_name(struct sl_str name)
+/* How a name of a server becomes a condition. nginx takes exact names before
+ * names with a star. */
+enum form { FORM_EXACT, FORM_STAR, FORM_NONE };
+
+static enum form form_of(struct sl_str name)
 {
+    bool star = false;
+
     for (size_t i = 0; i < name.len; i++) {
         char c = name.at[i];
+        bool edge = i == 0 || i + 1 == name.len;
 
+        star = star || (c == '*' && edge);
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
               (c >= '0' && c <= '9') || c == '.' || c == '-' ||
-              (c == '*' && i == 0)))
-            return false;
+              (c == '*' && edge)))
+            return FORM_NONE;
     }
-    return name.len > 0 && name.len < 254;
+    if (name.len == 0 || name.len > 253)
+        return FORM_NONE;
+    return star || name.at[0] == '.' ? FORM_STAR : FORM_EXACT;
 }
 
-/* Has a server a name that can be a condition? */
-static bool has_name(const struct sl_nginx_block *server)
+static bool has_form(const struct sl_nginx_block *server, enum form form)
 {
     for (unsigned i = 0; i < server->name_count; i++)
-        if (plain_name(server->names[i]))
+        if (form_of(server->names[i]) == form)
             return true;
     return false;
 }
 
-static void put_host(struct writer *w, const struct sl_nginx_block *server)
+static bool is_named(const struct sl_nginx_block *server)
+{
+    return has_form(server, FORM_EXACT) || has_form(server, FORM_STAR);
+}
+
+/* .example.com is example.com and *.example.com. */
+static void put_host(struct writer *w, const struct sl_nginx_block *server,
+                     enum form form)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < server->name_count; i++)
-        if (plain_name(server->names[i]))
-            sl_writer_addf(w->out, "%s\"%.*s\"",
-                           count++ ? ", " : "    when: [{ header.host: [",
-                           SL_STR_ARG(server->names[i]));
-    sl_writer_addf(w->out, "] }]\n");
+    for (unsigned i = 0; i < server->name_count; i++) {
+        struct sl_str name = server->names[i];
+        bool dot = name.len > 0 && name.at[0] == '.';
+
+        if (form_of(name) != form)
+            continue;
+        sl_writer_addf(w->out, "%s", count++ ? ", " : "");
+        if (dot)
+            sl_writer_addf(w->out, "\"%.*s\", ",
+                           SL_STR_ARG(sl_str_from(name, 1)));
+        sl_writer_addf(w->out, "\"%s%.*s\"", dot ? "*" : "", SL_STR_ARG(name));
+    }
 }
 
-/* Does a route without a condition take all requests of another? */
-static bool covers(const struct route *a, const struct route *b)
+/* The path of a block without slashes at its end. */
+static struct sl_str route_path(const struct sl_nginx_block *block)
 {
-    if (!sl_str_begins(b->path, a->path))
-        return false;
-    if (a->path.len == b->path.len)
-        return a->prefix || !b->prefix;
-    return a->prefix && b->path.at[a->path.len] == '/';
+    struct sl_str path = block->path;
+
+    if (block->kind != SL_NGINX_LOCATION)
+        path.len = 0;
+    while (path.len > 0 && path.at[path.len - 1] == '/')
+        path.len--;
+    return path;
 }
 
 /* A route for a block of a server; `server` is NULL if all hosts have it. */
 static void put_route(struct writer *w, const struct sl_nginx_block *block,
-                      const struct sl_nginx_block *server)
+                      const struct sl_nginx_block *server, enum form form)
 {
-    struct route route = {.path = block->path,
-                          .prefix = block->match == SL_NGINX_PREFIX};
+    struct sl_str path = route_path(block);
+    bool prefix = block->match == SL_NGINX_PREFIX;
 
-    if (block->kind != SL_NGINX_LOCATION)
-        route.path = sl_str_c("/");
-    while (route.path.len > 0 && route.path.at[route.path.len - 1] == '/')
-        route.path.len--;
-    for (unsigned i = 0; i < w->route_count; i++)
-        if (covers(&w->routes[i], &route)) {
-            sl_nginx_note(w->nginx, block->file, block->line,
-                          "a server before this one has no plain name and "
-                          "takes these requests; they are left out");
-            return;
-        }
-    if (!server)
-        w->routes[w->route_count++] = route;
     if (!w->has_routes)
         sl_writer_addf(w->out, "routes:\n");
     w->has_routes = true;
-    sl_writer_addf(w->out, "  - match: \"%.*s%s\"\n", SL_STR_ARG(route.path),
-                   route.prefix         ? "/**"
-                   : route.path.len > 0 ? ""
-                                        : "/");
-    if (server)
-        put_host(w, server);
+    sl_writer_addf(w->out, "  - match: \"%.*s%s\"\n", SL_STR_ARG(path),
+                   prefix         ? "/**"
+                   : path.len > 0 ? ""
+                                  : "/");
+    if (server) {
+        sl_writer_addf(w->out, "    when: [{ header.host: [");
+        put_host(w, server, form);
+        sl_writer_addf(w->out, "] }]\n");
+    }
     sl_writer_addf(w->out, "    limits: ");
     put_names(w, block);
     sl_writer_addf(w->out, "\n");
@@ -502,30 +562,56 @@ static bool limits_below(const struct sl_nginx_block *block)
     return false;
 }
 
+static bool is_limited(const struct sl_nginx_block *server)
+{
+    return owner(server, false) || owner(server, true) || limits_below(server);
+}
+
+/* What the route of a location does not say. */
+static void tell_location(struct writer *w, const struct sl_nginx_block *block)
+{
+    struct sl_str path = block->path;
+
+    if (block->match == SL_NGINX_PREFIX && path.at[path.len - 1] != '/' &&
+        (block->uses[0] || block->uses[1]))
+        sl_nginx_note(w->nginx, block->file, block->line,
+                      "location %.100s: nginx takes %.100s2, too; the route "
+                      "takes the path and what is below it",
+                      path.at, path.at);
+}
+
+/* The routes of a server, for its names of one form, or for all hosts. */
 static int put_server(struct writer *w, const struct sl_nginx_block *block,
-                      bool several)
+                      bool hosts, enum form form)
 {
     size_t size = (w->nginx->block_count + 1) * sizeof(struct sorted);
     struct sorted *list = sl_arena_take(w->nginx->arena, size);
-    bool named = several && has_name(block);
+    const struct sl_nginx_block *host = hosts ? block : NULL, *last = NULL;
     unsigned count = 0;
     bool all = false;
 
     if (!list)
         return SLUICE_ENOMEM;
-    if (several && !named)
-        sl_nginx_note(w->nginx, block->file, block->line,
-                      "a server without a plain server_name: its routes apply "
-                      "to all hosts");
     collect(w, block, list, &count);
     qsort(list, count, sizeof(*list), compare);
     for (unsigned i = 0; i < count; i++) {
-        put_route(w, list[i].block, named ? block : NULL);
-        all = all || (list[i].block->path.len == 1 &&
-                      list[i].block->match == SL_NGINX_PREFIX);
+        const struct sl_nginx_block *b = list[i].block;
+
+        if (last && last->match == b->match &&
+            sl_str_eq(route_path(last), route_path(b))) {
+            sl_nginx_note(w->nginx, b->file, b->line,
+                          "location %.100s has the same route as that of line "
+                          "%u; it is left out",
+                          b->path.at, last->line);
+            continue;
+        }
+        last = b;
+        tell_location(w, b);
+        put_route(w, b, host, form);
+        all = all || (b->path.len == 1 && b->match == SL_NGINX_PREFIX);
     }
-    if (several && !all)
-        put_route(w, block, named ? block : NULL);
+    if (hosts && !all)
+        put_route(w, block, host, form);
     return 0;
 }
 
@@ -545,51 +631,185 @@ static void name_limits(struct writer *w, const struct sl_nginx_block *block)
             name_limits(w, b);
 }
 
+/* ---- servers ----
+ *
+ * The routes of a server have its names as a condition: exact names before
+ * names with a star. The routes of the default server come last, for all other
+ * hosts. A policy knows no ports. */
+
+/* The server for hosts that no other has: one with default_server, else one
+ * without names, else the first; those with limits before others. */
+static const struct sl_nginx_block *
+default_server(const struct sl_nginx_block *top)
+{
+    const struct sl_nginx_block *best = NULL;
+    int most = -1;
+
+    for (const struct sl_nginx_block *b = top->child; b; b = b->next) {
+        bool regex = b->name_count > 0 && b->names[0].len > 0 &&
+                     b->names[0].at[0] == '~';
+        int points;
+
+        if (b->kind != SL_NGINX_SERVER)
+            continue;
+        points = b->is_default            ? 2
+                 : !is_named(b) && !regex ? 1
+                 : !best /* the first */  ? 0
+                                          : -1;
+        if (points >= 0 && is_limited(b))
+            points += 3;
+        if (points > most) {
+            most = points;
+            best = b;
+        }
+    }
+    return best;
+}
+
+/* The first server with this name that has limits, else the first. */
+static const struct sl_nginx_block *server_of(const struct sl_nginx_block *top,
+                                              struct sl_str name)
+{
+    const struct sl_nginx_block *found = NULL;
+
+    for (const struct sl_nginx_block *b = top->child; b; b = b->next)
+        for (unsigned i = 0; i < b->name_count; i++)
+            if (sl_str_eq_nocase(b->names[i], name) &&
+                (!found || (!is_limited(found) && is_limited(b))))
+                found = b;
+    return found;
+}
+
+/* Names that are no conditions, or that another server has, are left out. */
+static void check_names(struct writer *w, struct sl_nginx_block *server,
+                        bool rest)
+{
+    const struct sl_nginx_block *top = &w->nginx->top;
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < server->name_count; i++) {
+        struct sl_str name = server->names[i];
+        const struct sl_nginx_block *other = server_of(top, name);
+
+        if (form_of(name) == FORM_NONE) {
+            if (!rest && is_limited(server))
+                sl_nginx_note(w->nginx, server->file, server->line,
+                              "server_name %.100s cannot be a condition; "
+                              "requests for it take the routes of the default "
+                              "server. Write routes for it",
+                              name.at);
+        } else if (other != server) {
+            sl_nginx_note(
+                w->nginx, server->file, server->line,
+                "server_name %.100s is that of line %u, too. A "
+                "policy knows no ports: the limits of that line apply",
+                name.at, other->line);
+        } else {
+            server->names[kept++] = name;
+        }
+    }
+    server->name_count = kept;
+}
+
+static size_t longest(const struct sl_nginx_block *server)
+{
+    size_t len = 0;
+
+    for (unsigned i = 0; i < server->name_count; i++)
+        if (form_of(server->names[i]) == FORM_STAR &&
+            server->names[i].len > len)
+            len = server->names[i].len;
+    return len;
+}
+
+/* The servers with names of a form; of names with a star, the longer first. */
+static int put_form(struct writer *w, const struct sl_nginx_block *rest,
+                    enum form form)
+{
+    const struct sl_nginx_block *top = &w->nginx->top;
+    size_t most = form == FORM_STAR ? 253 : 0;
+    int err = 0;
+
+    for (size_t len = most; !err; len--) {
+        for (const struct sl_nginx_block *b = top->child; b && !err;
+             b = b->next)
+            if (b->kind == SL_NGINX_SERVER && has_form(b, form) &&
+                (form == FORM_EXACT || longest(b) == len) && b != rest)
+                err = put_server(w, b, true, form);
+        if (len == 0)
+            break;
+    }
+    return err;
+}
+
+/* The default server needs its names only where another could take them. */
+static int put_servers(struct writer *w, const struct sl_nginx_block *rest)
+{
+    struct sl_nginx_block *top = &w->nginx->top;
+    bool stars = false;
+    int err;
+
+    for (struct sl_nginx_block *b = top->child; b; b = b->next)
+        if (b->kind == SL_NGINX_SERVER) {
+            check_names(w, b, b == rest);
+            stars = stars || (b != rest && has_form(b, FORM_STAR));
+        }
+    err = put_form(w, stars ? NULL : rest, FORM_EXACT);
+    if (!err)
+        err = put_form(w, stars ? NULL : rest, FORM_STAR);
+    for (const struct sl_nginx_block *b = top->child; b && !err; b = b->next)
+        if (b->kind == SL_NGINX_SERVER && b != rest && b->name_count == 0 &&
+            is_limited(b))
+            sl_nginx_note(w->nginx, b->file, b->line,
+                          "a server without a name for a condition; its "
+                          "limits are left out, those of line %u apply",
+                          rest->line);
+    if (!err && w->has_routes)
+        sl_nginx_note(w->nginx, rest->file, rest->line,
+                      "several servers: their routes compare the header Host. "
+                      "Send the name in lower case without a port; in nginx: "
+                      "proxy_set_header Host $host");
+    return err;
+}
+
 /* `server` blocks, or locations alone: a file for sites-enabled. */
 static int put_routes(struct writer *w)
 {
-    const struct sl_nginx_block *top = &w->nginx->top, *only = NULL;
-    unsigned servers = 0;
+    const struct sl_nginx_block *top = &w->nginx->top, *rest = top;
     int err = 0;
 
     for (const struct sl_nginx_block *b = top->child; b; b = b->next)
-        if (b->kind == SL_NGINX_SERVER && limits_below(top)) {
-            servers++;
-            only = b;
-        }
-    if (servers == 0)
-        only = top;
-    name_limits(w, servers > 1 ? top : only);
-    if (servers <= 1) {
-        err = put_server(w, only, false);
-        sl_writer_addf(w->out, "default: ");
-        put_names(w, only);
-        sl_writer_addf(w->out, "\n");
-        return err;
-    }
-    for (const struct sl_nginx_block *b = top->child; b && !err; b = b->next)
-        if (b->kind == SL_NGINX_SERVER)
-            err = put_server(w, b, true);
+        w->servers += b->kind == SL_NGINX_SERVER;
+    if (w->servers > 0)
+        rest = default_server(top);
+    name_limits(w, w->servers > 1 ? top : rest);
+    if (w->servers > 1)
+        err = put_servers(w, rest);
+    if (!err)
+        err = put_server(w, rest, false, FORM_NONE);
     sl_writer_addf(w->out, "default: ");
-    put_names(w, top);
+    put_names(w, rest);
     sl_writer_addf(w->out, "\n");
     return err;
 }
 
 /* ---- all of it ---- */
 
-/* The same note once, not for each limit. */
+/* The same note once for each kind, not for each limit. */
 static void tell_status(struct writer *w)
 {
-    bool missing = false;
+    bool told[2] = {false, false};
 
-    for (unsigned i = 0; i < w->limit_count; i++)
-        missing = missing || w->limits[i].status == 0;
-    if (missing)
-        sl_nginx_note(w->nginx, w->limits[0].use->file, w->limits[0].use->line,
-                      "without limit_req_status, nginx answers 503; the "
-                      "policy answers 429. For 503, write deny: { status: 503 "
-                      "}");
+    for (unsigned i = 0; i < w->limit_count; i++) {
+        const struct sl_nginx_use *use = w->limits[i].use;
+
+        if (w->limits[i].status == 0 && !told[use->conn])
+            sl_nginx_note(w->nginx, use->file, use->line,
+                          "without %s, nginx answers 503; the policy answers "
+                          "429. For 503, write deny: { status: 503 }",
+                          use->conn ? "limit_conn_status" : "limit_req_status");
+        told[use->conn] = told[use->conn] || w->limits[i].status == 0;
+    }
 }
 
 static void tell_zones(struct writer *w)
@@ -665,10 +885,6 @@ int sl_nginx_write(struct sl_nginx *nginx, struct sl_buf *out)
         return SLUICE_ENOMEM;
     memset(w, 0, sizeof(*w));
     w->nginx = nginx;
-    w->routes = sl_arena_take(nginx->arena,
-                              (nginx->block_count + 1) * sizeof(*w->routes));
-    if (!w->routes)
-        return SLUICE_ENOMEM;
     for (int i = 0; i < 2; i++)
         sl_buf_init(&parts[i], out->ceiling, &sl_alloc_libc);
     tell_unknown(nginx, &nginx->top);

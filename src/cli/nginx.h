@@ -2,10 +2,10 @@
  *
  * Read are limit_req_zone, limit_req, limit_conn_zone, limit_conn, their
  * status and dry_run, and the blocks around them: http, server, location. All
- * other directives are skipped. The rules of nginx apply: a block inherits
- * limit_req from the block around it only if it has none of its own, and the
- * same for limit_conn; an exact location comes before prefixes, the longest
- * prefix before shorter ones.
+ * other directives are skipped; others about limits are reported. The rules of
+ * nginx apply: a block inherits limit_req from the block around it only if it
+ * has none of its own, and the same for limit_conn; an exact location comes
+ * before prefixes, the longest prefix before shorter ones.
  *
  *   limit_req without burst        token-bucket, burst 1
  *   burst=N nodelay                token-bucket, burst N + 1
@@ -40,7 +40,7 @@ struct sl_nginx;
 struct sl_nginx_block;
 
 /* Called for `include PATTERN`: calls sl_nginx_read() for each file. Returns
- * its first error, or 0. */
+ * its first error, SLUICE_ENOENT if there is no such file, or 0. */
 typedef int sl_nginx_include_f(void *ctx, struct sl_nginx *nginx,
                                struct sl_nginx_block *into, const char *pattern,
                                struct sl_diag *diag);
@@ -71,6 +71,7 @@ struct sl_nginx_block {
     struct sl_str path;   /* of a location */
     struct sl_str *names; /* of a server */
     unsigned name_count;
+    bool is_default;              /* listen ... default_server */
     struct sl_nginx_use *uses[2]; /* limit_req, limit_conn; in order */
     int dry[2];                   /* -1: not set */
     unsigned status[2];           /* 0: not set */

@@ -74,12 +74,8 @@ static int on_include(void *ctx, struct sl_nginx *nginx,
     if (len < 0 || (size_t)len >= sizeof(path))
         return sl_diag_error(diag, SLUICE_ECONF,
                              "the name of an included file is too long");
-    if (glob(path, 0, NULL, &found) != 0) {
-        if (!strpbrk(path, "*?["))
-            sl_nginx_note(nginx, import->path, 0,
-                          "%.400s is included, but cannot be read", path);
-        return 0;
-    }
+    if (glob(path, 0, NULL, &found) != 0)
+        return strpbrk(path, "*?[") ? 0 : SLUICE_ENOENT;
     for (size_t i = 0; i < found.gl_pathc && !err; i++)
         err = read_file(import, nginx, into, found.gl_pathv[i], diag);
     globfree(&found);

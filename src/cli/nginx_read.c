@@ -223,6 +223,9 @@ static int on_zone(struct reader *r, bool conn)
             if (!read_rate(word, zone))
                 return refuse(r, SLUICE_ECONF,
                               "a rate is written rate=10r/s or rate=30r/m");
+        } else {
+            sl_nginx_note(r->nginx, r->file, r->began,
+                          "%.100s of a zone has no equivalent", word.at);
         }
     }
     if (!zone->name || (!conn && zone->rate == 0))
@@ -322,14 +325,45 @@ static int on_server_name(struct reader *r, struct sl_nginx_block *block)
 static int on_include(struct reader *r, struct sl_nginx_block *block)
 {
     struct sl_nginx *nginx = r->nginx;
+    int err;
 
     if (r->count != 2)
         return refuse(r, SLUICE_ECONF, "include needs one file");
-    if (nginx->include)
-        return nginx->include(nginx->ctx, nginx, block, r->words[1].at,
-                              r->diag);
-    sl_nginx_note(nginx, r->file, r->began, "%s is not read", r->words[1].at);
+    if (!nginx->include) {
+        sl_nginx_note(nginx, r->file, r->began, "%.400s is not read",
+                      r->words[1].at);
+        return 0;
+    }
+    err = nginx->include(nginx->ctx, nginx, block, r->words[1].at, r->diag);
+    if (err != SLUICE_ENOENT || r->diag->sentence[0])
+        return err;
+    sl_nginx_note(nginx, r->file, r->began,
+                  "%.400s is included, but cannot be read", r->words[1].at);
     return 0;
+}
+
+/* Directives about limits and denials that have no equivalent. */
+static void tell_others(struct reader *r)
+{
+    struct sl_str name = r->words[0];
+
+    if (sl_str_begins(name, sl_str_c("limit_req")) ||
+        sl_str_begins(name, sl_str_c("limit_conn")) ||
+        sl_str_begins(name, sl_str_c("limit_zone")))
+        sl_nginx_note(r->nginx, r->file, r->began, "%.100s has no equivalent",
+                      name.at);
+    for (unsigned i = 1; word_is(r, 0, "error_page") && i < r->count; i++)
+        if (word_is(r, i, "429"))
+            sl_nginx_note(r->nginx, r->file, r->began,
+                          "error_page 429: the policy has the body of denials "
+                          "below errors: rate_limited");
+}
+
+static void on_listen(const struct reader *r, struct sl_nginx_block *block)
+{
+    for (unsigned i = 1; i < r->count; i++)
+        if (word_is(r, i, "default_server") || word_is(r, i, "default"))
+            block->is_default = true;
 }
 
 /* A directive without a block. */
@@ -341,8 +375,10 @@ static int on_simple(struct reader *r, struct sl_nginx_block *block)
     };
 
     for (int conn = 0; conn < 2; conn++) {
-        if (word_is(r, 0, twice[0][conn]))
+        if (word_is(r, 0, twice[0][conn])) {
             block->dry[conn] = word_is(r, 1, "on");
+            return 0;
+        }
         if (word_is(r, 0, twice[1][conn]))
             return on_status(r, block, conn);
     }
@@ -358,6 +394,10 @@ static int on_simple(struct reader *r, struct sl_nginx_block *block)
         return on_server_name(r, block);
     if (word_is(r, 0, "include"))
         return on_include(r, block);
+    if (word_is(r, 0, "listen"))
+        on_listen(r, block);
+    else
+        tell_others(r);
     return 0;
 }
 
@@ -413,8 +453,9 @@ static int skip_code(struct reader *r)
     return depth ? refuse(r, SLUICE_ECONF, "a block does not end") : 0;
 }
 
-/* Values, not directives: map, geo, types. */
-static int skip_values(struct reader *r)
+/* Values, not directives: map, geo, types; or connections, not requests:
+ * stream, mail. Limits of the latter are told. */
+static int skip_values(struct reader *r, bool connections)
 {
     unsigned depth = 1;
 
@@ -427,6 +468,10 @@ static int skip_values(struct reader *r)
         if (end == '\0')
             return refuse(r, SLUICE_ECONF,
                           "a block does not end; } is missing");
+        if (connections && word_is(r, 0, "limit_conn"))
+            sl_nginx_note(r->nginx, r->file, r->began,
+                          "limit_conn of connections, not requests, has no "
+                          "equivalent; leave it in nginx");
         depth += end == '{';
         depth -= end == '}';
     }
@@ -455,7 +500,9 @@ static int on_block(struct reader *r, struct sl_nginx_block *block)
     } else if (word_is(r, 0, "map") || word_is(r, 0, "geo") ||
                word_is(r, 0, "split_clients") || word_is(r, 0, "types") ||
                word_is(r, 0, "upstream")) {
-        return skip_values(r);
+        return skip_values(r, false);
+    } else if (word_is(r, 0, "stream") || word_is(r, 0, "mail")) {
+        return skip_values(r, true);
     }
     return read_block(r, block);
 }

@@ -110,7 +110,16 @@ static void test_keys(struct sl_buf *out)
     key("$http_x_api_key", "per: x-api-key\n    missing: skip\n", NULL);
     key("$cookie_sid", "sid: cookie.sid\n", NULL);
     key("$http_user", "header-user: header.user\n", NULL);
-    key("\"$binary_remote_addr$host\"", "per: [ip, host]\n", NULL);
+    key("\"$binary_remote_addr$host\"", "per: [ip, host]\n    rate", NULL);
+    key("$http_a$http_b", "per: [a, b]\n    missing: skip\n",
+        "a:1: key $http_a$http_b: nginx counts a request without one");
+    key("${http_a}", "per: a\n    missing: skip\n", NULL);
+    key("x$http_a", "missing: skip\n", "a:1: key x$http_a: nginx counts");
+    key("${http_a}x", "missing: skip\n", "a:1: key ${http_a}x: nginx");
+    key("$server_name", "per: []\n", NULL);
+    key("$remote_addr$http_a$http_b$http_c$http_d",
+        "per: [ip, a, b, c]\n    rate",
+        "a:1: $http_d: a limit counts by at most 4 values; it is left out");
     key("${binary_remote_addr}:$remote_addr", "per: ip\n", NULL);
     key("everyone", "per: []\n", NULL);
     key("$limit_key", "per: ip\n", "a:1: $limit_key has no equivalent");
@@ -131,7 +140,9 @@ static const char site[] =
          "    location ~ \\.php$ { limit_req zone=b; }\n"
          "    location @down { }\n"
          "  }\n"
-         "  server { server_name ~^three; limit_req zone=b; }\n"
+         "  server { server_name ~^three three.example; limit_req zone=b;\n"
+         "    location = / { limit_req zone=a; }\n"
+         "    location = // { limit_req zone=a; } }\n"
          "}\n";
 
 static void test_routes(struct sl_buf *out)
@@ -141,30 +152,26 @@ static void test_routes(struct sl_buf *out)
     CASE("servers and locations");
     CHECK_EQ(import(site, out), 0);
     at = strstr(out->bytes, "routes:");
-    CHECK_STR(at ? at : "",
-              "routes:\n"
-              "  - match: \"/api/x\"\n"
-              "    when: [{ header.host: [\"one.example\", \"two.example\"] "
-              "}]\n"
-              "    limits: [b, a]\n"
-              "  - match: \"/api/free/**\"\n"
-              "    when: [{ header.host: [\"one.example\", \"two.example\"] "
-              "}]\n"
-              "    limits: [b]\n"
-              "  - match: \"/api/**\"\n"
-              "    when: [{ header.host: [\"one.example\", \"two.example\"] "
-              "}]\n"
-              "    limits: [b]\n"
-              "  - match: \"/**\"\n"
-              "    when: [{ header.host: [\"one.example\", \"two.example\"] "
-              "}]\n"
-              "    limits: [a]\n"
-              "  - match: \"/**\"\n"
-              "    limits: [b]\n"
-              "default: [a]\n");
+    CHECK_STR(at ? at : "", "routes:\n"
+                            "  - match: \"/\"\n"
+                            "    when: [{ header.host: [\"three.example\"] }]\n"
+                            "    limits: [a]\n"
+                            "  - match: \"/**\"\n"
+                            "    when: [{ header.host: [\"three.example\"] }]\n"
+                            "    limits: [b]\n"
+                            "  - match: \"/api/x\"\n"
+                            "    limits: [b, a]\n"
+                            "  - match: \"/api/free/**\"\n"
+                            "    limits: [b]\n"
+                            "  - match: \"/api/**\"\n"
+                            "    limits: [b]\n"
+                            "  - match: \"/**\"\n"
+                            "    limits: [a]\n"
+                            "default: [a]\n");
     CHECK(says(told, "a:12: location \\.php$: a route has no regular"));
     CHECK(!strstr(told, "@down"));
-    CHECK(says(told, "a:15: a server without a plain server_name"));
+    CHECK(says(told, "a:15: server_name ~^three cannot be a condition"));
+    CHECK(says(told, "a:7: several servers: their routes compare"));
 
     CASE("a zone with two bursts");
     CHECK_EQ(import(ZONE "limit_req_status 429; limit_req zone=a;"
@@ -182,6 +189,105 @@ static void test_routes(struct sl_buf *out)
     CHECK(says(told, "zone \"c\" is not in what was read"));
     CASE("no limits");
     CHECK_EQ(import("server { listen 80; }", out), SLUICE_ENOENT);
+}
+
+/* The routes of several servers. */
+static void servers(const char *name, const char *text, const char *routes,
+                    const char *note)
+{
+    char whole[1024];
+    const char *at;
+
+    CASE(name);
+    snprintf(whole, sizeof(whole), ZONE "limit_req_status 429;\n%s", text);
+    CHECK_EQ(import(whole, into), 0);
+    at = strstr(into->bytes, "\n\nroutes:\n");
+    CHECK_STR(at ? at + 10 : "", routes);
+    CHECK(says(told, note));
+}
+
+#define ON "  - match: \"/**\"\n    when: [{ header.host: ["
+#define TO "] }]\n    limits: "
+
+static const char by_name[] =
+    ON "\"c.b.example\"" TO "[a]\n" ON
+       "\"x.b.example\", \"*.x.b.example\", \"mail.*\"" TO "[a]\n" ON
+       "\"*.b.example\"" TO "[]\ndefault: []\n";
+
+static void test_servers(struct sl_buf *out)
+{
+    into = out;
+    servers("a default server without limits, and a port that redirects",
+            "server { listen 80 default_server; server_name _; return 444; }\n"
+            "server { listen 80; server_name a.example; return 301 /; }\n"
+            "server { listen 443; server_name a.example; limit_req zone=a; }\n"
+            "server { listen 8443; server_name A.example; limit_req zone=a; }",
+            ON "\"a.example\"" TO "[a]\ndefault: []\n",
+            "a:4: server_name a.example is that of line 5, too");
+    CHECK(says(told, "a:6: server_name A.example is that of line 5, too"));
+    servers("exact names first, then the longest with a star",
+            "server { server_name *.b.example; }\n"
+            "server { server_name .x.b.example mail.*; limit_req zone=a; }\n"
+            "server { server_name c.b.example; limit_req zone=a; }\n",
+            by_name, "a:3: several servers");
+    servers("a server without a name is that of its port",
+            "server { server_name a.example; }\n"
+            "server { listen 1; limit_req zone=a; }\n"
+            "server { listen 2; limit_req zone=a; }\n",
+            ON "\"a.example\"" TO "[]\ndefault: [a]\n",
+            "a:5: a server without a name for a condition; its limits are "
+            "left out, those of line 4 apply");
+    CASE("two locations with one route");
+    CHECK_EQ(import(ZONE "location /a/ { limit_req zone=a; }\n"
+                         "location /a { limit_req zone=a; }",
+                    out),
+             0);
+    CHECK(says(told, "a:3: location /a has the same route as that of line 2"));
+    CASE("the names of limits differ");
+    CHECK_EQ(import(ZONE "limit_conn_zone $remote_addr zone=a:1m;\n"
+                         "limit_conn a 1; limit_req zone=a;\n"
+                         "location /x { limit_req zone=a burst=1 nodelay; }",
+                    out),
+             0);
+    CHECK(says(out->bytes, "limits: [a-3, a-2]\ndefault: [a, a-2]\n"));
+    CHECK(says(told, "a:4: location /x: nginx takes /x2, too"));
+    CHECK(says(told, "a:3: without limit_conn_status, nginx answers 503"));
+}
+
+/* What is not in the policy is told. */
+static void test_told(struct sl_buf *out)
+{
+    CASE("connections are not requests");
+    CHECK_EQ(import("stream { limit_conn_zone $remote_addr zone=a:1m;\n"
+                    "server { limit_conn a 1; } }\n" ZONE
+                    "server { limit_req zone=a; }",
+                    out),
+             0);
+    CHECK(says(told, "a:2: limit_conn of connections, not requests, has no "));
+    CHECK(!strstr(out->bytes, "concurrency"));
+    CASE("other directives");
+    CHECK_EQ(import("limit_req_zone $host zone=a:1m rate=1r/s sync;\n"
+                    "limit_req_log_level warn;\n"
+                    "limit_conn_log_level warn;\n"
+                    "limit_zone a $x 1m;\n"
+                    "error_page 500 429 /slow.html;\n"
+                    "include x.conf;\n"
+                    "limit_rate 5k; limit_req zone=a;\n",
+                    out),
+             0);
+    CHECK(says(told, "a:1: sync of a zone has no equivalent\n"
+                     "a:2: limit_req_log_level has no equivalent\n"
+                     "a:3: limit_conn_log_level has no equivalent\n"
+                     "a:4: limit_zone has no equivalent\n"
+                     "a:5: error_page 429: the policy has the body of denials "
+                     "below errors: rate_limited\n"
+                     "a:6: x.conf is not read\n"));
+    CASE("a server by name, among several");
+    CHECK_EQ(import("limit_req_zone $server_name zone=a:1m rate=1r/s;\n"
+                    "limit_req zone=a; server { } server { }",
+                    out),
+             0);
+    CHECK(says(told, "a:1: $server_name: nginx counts by server"));
 }
 
 static void refused(const char *text, const char *sentence)
@@ -252,7 +358,7 @@ static void test_files(void)
     CASE("files that are included");
     CHECK_EQ(SEND("import", "nginx", main_file), 0);
     CHECK_OUT("rate: 10/s burst 2\n");
-    CHECK_ERR("is included, but cannot be read");
+    CHECK_ERR("nginx.conf:4: none is included, but cannot be read");
     CASE("a file that includes itself");
     write_file(site_file, "include a.site;");
     CHECK_EQ(SEND("import", "nginx", main_file), SL_EXIT_FAILED);
@@ -273,6 +379,8 @@ int main(void)
     test_kinds(&out);
     test_keys(&out);
     test_routes(&out);
+    test_servers(&out);
+    test_told(&out);
     test_refused(&out);
     test_files();
     sl_buf_done(&out);
