@@ -34,6 +34,8 @@ static const char *const known[] = {
     "expression",
     "execute-condition",
     "skip-condition",
+    "execute-predicates",
+    "skip-predicates",
     "post-execute-condition",
     "num-tokens",
     "capacity",
@@ -61,6 +63,13 @@ static const char *const without[] = {
     "`when` at the limit, or let the application not check the others",
     "skip-condition: the limit applies to all requests of its route; write "
     "`exempt` at the route, or let the application not check the others",
+    "execute-predicates: the limit applies to all requests of its route; write "
+    "`when` at the limit",
+    "skip-predicates: the limit applies to all requests of its route; write "
+    "`exempt` at the route",
+    "hide-http-response-headers: write `headers: []` to send none",
+    "filter-order: the application asks where its middleware stands",
+    "tokens-inheritance-strategy: what was used stays when a policy changes",
     "post-execute-condition: a hold that is settled or released after the "
     "response does this",
     "initial-capacity: a bucket starts full",
@@ -93,6 +102,36 @@ static void check_equivalent(struct sl_spring *spring,
     }
 }
 
+/* Is it a setting about something other than limits, or of a method? */
+static bool is_apart(struct sl_spring *spring, const struct sl_prop *p)
+{
+    static const char *const parts[][2] = {
+        {"http-response-headers.", "has no equivalent: headers of denials are "
+                                   "those of the policy, see `headers`"},
+        {".methods[",              "is not read: @RateLimiting methods are not "
+                      "requests; write a route with `job`"                          },
+        {".metrics.",              "is not read: /metrics of the daemon counts "
+                      "by limit"                                                    },
+        {"default-metric-tags",    "is not read: /metrics of the daemon counts "
+                                "by limit"                                },
+        {"-predicates[",           NULL                                                                  },
+    };
+
+    for (size_t i = 0; i < SL_LEN(parts); i++) {
+        if (!strstr(p->key, parts[i][0]))
+            continue;
+        if (parts[i][1])
+            sl_spring_warn(spring, p->line, "%s %s", p->key, parts[i][1]);
+        else /* also those with a name and args */
+            check_equivalent(spring, p,
+                             strstr(p->key, "skip-predicates")
+                                 ? SL_STR("skip-predicates")
+                                 : SL_STR("execute-predicates"));
+        return true;
+    }
+    return false;
+}
+
 static void check_names(struct sl_spring *spring)
 {
     for (const struct sl_prop *p = spring->props->first; p; p = p->next) {
@@ -100,7 +139,7 @@ static void check_names(struct sl_spring *spring)
         size_t i = 0;
 
         if (!sl_spring_same(sl_spring_step(&rest), SL_STR("bucket4j")) ||
-            strstr(p->key, "metric") || strstr(p->key, "response-headers."))
+            is_apart(spring, p))
             continue;
         while (i < SL_LEN(known) && !sl_spring_same(name, sl_str_c(known[i])))
             i++;
@@ -294,42 +333,15 @@ read_bandwidth(struct sl_spring *spring, struct sl_java *java, const char *name)
     return limit;
 }
 
-/* The status of denials: TOO_MANY_REQUESTS or a number. 0 is not set. */
-static uint64_t read_status(struct sl_spring *spring, unsigned filter)
-{
-    static const struct {
-        const char *name;
-        uint64_t status;
-    } names[] = {
-        {"TOO_MANY_REQUESTS",   429},
-        {"SERVICE_UNAVAILABLE", 503},
-        {"FORBIDDEN",           403},
-        {"PAYMENT_REQUIRED",    402}
-    };
-    const struct sl_prop *p =
-        sl_spring_find(spring, "bucket4j.filters[%u].http-status-code", filter);
-    uint64_t status = 0;
-
-    if (!p)
-        return 0;
-    for (size_t i = 0; i < SL_LEN(names); i++)
-        if (sl_str_eq_nocase(sl_str_c(p->value), sl_str_c(names[i].name)))
-            return names[i].status;
-    if (sl_parse_number(sl_spring_value(spring, p), &status, NULL) ||
-        status < 400 || status > 599)
-        sl_spring_error(spring, p->line,
-                        "%s: \"%s\" is no status of a denial; write 429",
-                        p->key, p->value);
-    return status;
-}
-
 /* The bandwidths of one rate limit. */
 static void read_rate_limit(struct sl_spring *spring, struct sl_java *java,
                             unsigned filter, unsigned index, const char *match)
 {
     char name[NAME_BYTES], bandwidth[NAME_BYTES + 32];
     const struct sl_prop *key, *tokens;
-    uint64_t status = read_status(spring, filter);
+    uint64_t status = sl_java_status(
+        spring, sl_spring_find(spring, "bucket4j.filters[%u].http-status-code",
+                               filter));
 
     snprintf(name, sizeof(name), "bucket4j.filters[%u].rate-limits[%u]", filter,
              index);

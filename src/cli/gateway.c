@@ -49,6 +49,49 @@ static bool is_limiter(struct sl_spring *spring, const char *filter)
     return name && strcmp(name->value, limiter_name) == 0;
 }
 
+/* The length of what stands before the routes or filters. */
+static size_t base_len(const char *filter)
+{
+    const char *routes = strstr(filter, ".routes[");
+
+    if (!routes)
+        routes = strstr(filter, ".default-filters[");
+    return routes ? (size_t)(routes - filter) : 0;
+}
+
+/* Arguments of a limiter that are not read. */
+static void check_args(struct sl_spring *spring, const char *filter)
+{
+    static const char *const known[] = {"redis-rate-limiter.replenish-rate",
+                                        "redis-rate-limiter.burst-capacity",
+                                        "redis-rate-limiter.requested-tokens",
+                                        "key-resolver",
+                                        "deny-empty-key",
+                                        "status-code"};
+    char args[NAME_BYTES + 48];
+    struct sl_str prefix;
+
+    snprintf(args, sizeof(args), "%s.args.", filter);
+    prefix = sl_str_c(args);
+    for (const struct sl_prop *p = spring->props->first; p; p = p->next) {
+        struct sl_str rest = sl_str_c(p->key);
+        size_t i = 0;
+
+        if (!sl_str_begins(rest, prefix))
+            continue;
+        rest = sl_str_from(rest, prefix.len);
+        while (i < SL_LEN(known) && !sl_spring_same(rest, sl_str_c(known[i])))
+            i++;
+        if (sl_spring_same(rest, SL_STR("empty-key-status")))
+            sl_spring_warn(spring, p->line,
+                           "%s has no equivalent: a request without a key gets "
+                           "401",
+                           p->key);
+        else if (i == SL_LEN(known))
+            sl_spring_unknown(spring, p, rest, known, SL_LEN(known));
+    }
+}
+
 /* Whose bucket it is: by default the principal, and without one the request is
  * denied. */
 static void read_key(struct sl_spring *spring, struct sl_java *java,
@@ -59,6 +102,12 @@ static void read_key(struct sl_spring *spring, struct sl_java *java,
     const struct sl_prop *deny =
         sl_spring_find(spring, "%s.args.deny-empty-key", filter);
     bool denies = true;
+
+    if (!deny)
+        deny = sl_spring_find(spring,
+                              "%.*s.filter.request-rate-limiter."
+                              "deny-empty-key",
+                              (int)base_len(filter), filter);
 
     snprintf(limit->per, sizeof(limit->per), "user");
     if (resolver)
@@ -92,7 +141,10 @@ read_limiter(struct sl_spring *spring, struct sl_java *java, const char *filter)
         return NULL;
     limit->cost =
         number(spring, argument(spring, filter, "requestedTokens"), 0);
+    limit->status = sl_java_status(
+        spring, sl_spring_find(spring, "%s.args.status-code", filter));
     read_key(spring, java, filter, limit);
+    check_args(spring, filter);
     return limit;
 }
 
@@ -215,9 +267,30 @@ static void read_filters(struct sl_spring *spring, struct sl_java *java,
             warn_others(spring, route);
         told = true;
         limit = read_limiter(spring, java, filter);
-        if (limit)
+        if (limit) {
+            limit->alone = strcmp(list, "filters") == 0;
             put_routes(spring, java, route, limit);
+        }
     }
+}
+
+/* Settings of the limiter that are not at a route. */
+static void check_defaults(struct sl_spring *spring, const char *base)
+{
+    static const char *const parts[] = {"redis-rate-limiter.",
+                                        "filter.request-rate-limiter."};
+    char name[NAME_BYTES];
+
+    for (size_t i = 0; i < SL_LEN(parts); i++)
+        for (const struct sl_prop *p = spring->props->first; p; p = p->next) {
+            snprintf(name, sizeof(name), "%s.%s", base, parts[i]);
+            if (strncmp(p->key, name, strlen(name)) == 0 &&
+                !strstr(p->key, "deny-empty-key"))
+                sl_spring_warn(spring, p->line,
+                               "%s is not read; write it at the filter of a "
+                               "route, below args",
+                               p->key);
+        }
 }
 
 void sl_gateway_read(struct sl_spring *spring, struct sl_java *ret)
@@ -234,5 +307,7 @@ void sl_gateway_read(struct sl_spring *spring, struct sl_java *ret)
             read_filters(spring, ret, route, "filters");
         }
         read_filters(spring, ret, bases[k], "default-filters");
+        if (ret->found)
+            check_defaults(spring, bases[k]);
     }
 }

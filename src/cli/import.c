@@ -55,6 +55,10 @@ static int read_props(struct import *import, struct sl_str text,
         fprintf(import->args->cli->err, "%s\n", words);
         return SL_EXIT_FAILED;
     }
+    if (props->more)
+        on_tell(import, props->more,
+                "another document begins here. It is not read: write the "
+                "settings of one profile to a file, and import that");
     return 0;
 }
 

@@ -10,43 +10,48 @@
 
 /* ---- rates ---- */
 
-/* Write "5/min burst 8". False if the period cannot be whole seconds with a
- * whole count. */
+/* Write "5/min burst 8", or "10/1500ms". False if the period cannot be whole
+ * milliseconds with a whole count. */
 static bool rate_text(uint64_t count, sl_ns period, uint64_t burst,
                       char out[80])
 {
     static const struct {
-        uint64_t seconds;
+        uint64_t ms;
         const char *one, *many;
     } units[] = {
-        {86400, "day",  "d"},
-        {3600,  "hour", "h"},
-        {60,    "min",  "m"},
-        {1,     "s",    "s"}
+        {86400000, "day",  "d" },
+        {3600000,  "hour", "h" },
+        {60000,    "min",  "m" },
+        {1000,     "s",    "s" },
+        {1,        "ms",   "ms"}
     };
-    uint64_t a = (uint64_t)period, b = (uint64_t)SL_S, seconds, n;
-    char length[24] = "", tail[32] = "";
+    uint64_t length = (uint64_t)period / (uint64_t)SL_MS, n;
+    char number[24] = "", tail[32] = "";
     size_t i = 0;
 
-    while (b) { /* the greatest common divisor is left in a */
-        uint64_t c = a % b;
+    if (period % SL_MS) { /* the least whole number of milliseconds */
+        uint64_t a = (uint64_t)period, b = (uint64_t)SL_MS;
 
-        a = b;
-        b = c;
+        while (b) { /* the greatest common divisor is left in a */
+            uint64_t c = a % b;
+
+            a = b;
+            b = c;
+        }
+        n = (uint64_t)SL_MS / a;
+        if (count > SL_SPRING_COUNT_MAX / n)
+            return false;
+        count *= n;
+        length = (uint64_t)period / a;
     }
-    n = (uint64_t)SL_S / a;
-    if (count > SL_SPRING_COUNT_MAX / n)
-        return false;
-    count *= n;
-    seconds = (uint64_t)period / a;
-    while (seconds % units[i].seconds)
+    while (length % units[i].ms)
         i++;
-    n = seconds / units[i].seconds;
-    if (n > 1)
-        snprintf(length, sizeof(length), "%" PRIu64, n);
+    n = length / units[i].ms;
+    if (n > 1 || units[i].ms == 1)
+        snprintf(number, sizeof(number), "%" PRIu64, n);
     if (burst > 0 && burst != count)
         snprintf(tail, sizeof(tail), " burst %" PRIu64, burst);
-    snprintf(out, 80, "%" PRIu64 "/%s%s%s", count, length,
+    snprintf(out, 80, "%" PRIu64 "/%s%s%s", count, number,
              n > 1 ? units[i].many : units[i].one, tail);
     return true;
 }
@@ -73,7 +78,7 @@ struct sl_java_limit *sl_java_add(struct sl_spring *spring,
     if (!rate_text(count, period, burst, limit->rate)) {
         sl_spring_error(spring, prop->line,
                         "%s: %" PRIu64 " in %" PRIi64
-                        " ns is no rate of whole seconds below 4 billion",
+                        " ns is no rate of whole milliseconds below 4 billion",
                         prop->key, count, period);
         return NULL;
     }
@@ -151,6 +156,7 @@ void sl_java_route(struct sl_spring *spring, struct sl_java *java,
         java->route_count++;
     }
     route->limits |= bit;
+    route->wide |= limit->alone ? 0 : bit;
 }
 
 /* ---- whose bucket it is ---- */
@@ -219,8 +225,17 @@ static bool has(struct sl_str text, const char *word)
     return false;
 }
 
-void sl_java_per(struct sl_spring *spring, struct sl_java *java,
-                 const struct sl_prop *prop, struct sl_java_limit *limit)
+/* A text in quotes, without code. */
+static bool is_literal(struct sl_str text)
+{
+    char quote = text.len > 1 ? text.at[0] : '\0';
+
+    return (quote == '\'' || quote == '"') &&
+           memchr(text.at + 1, quote, text.len - 1) == text.at + text.len - 1;
+}
+
+/* What the words of an expression count by, or NULL; *others: by more. */
+static const char *per_by_words(struct sl_str text, bool *others)
 {
     static const struct {
         const char *word, *per;
@@ -236,24 +251,77 @@ void sl_java_per(struct sl_spring *spring, struct sl_java *java,
         {"principal",  "user"},
         {"user",       "user"}
     };
-    struct sl_str text = sl_spring_value(spring, prop);
-    uint64_t number;
+    const char *found = NULL;
 
-    if (sl_parse_number(text, &number, NULL) == 0)
-        return; /* a constant: one bucket for all */
-    if (use_header(java, header_of(text), limit))
-        return;
     for (size_t i = 0; i < SL_LEN(words); i++)
         if (has(text, words[i].word)) {
-            snprintf(limit->per, sizeof(limit->per), "%s", words[i].per);
-            return;
+            *others = *others || (found && found != words[i].per);
+            found = found ? found : words[i].per;
         }
-    snprintf(limit->per, sizeof(limit->per), "user");
-    sl_spring_warn(spring, prop->line,
-                   "%s: \"%s\" is code of the application; %s counts per user: "
-                   "give the value of that code as the user of a check, or "
-                   "change `per`",
-                   prop->key, prop->value, limit->name);
+    /* username() ?: getRemoteAddr(): without a user, by address */
+    if (*others && has(text, "?") && has(text, "user") && !has(text, "org") &&
+        !has(text, "tenant")) {
+        *others = false;
+        return "user";
+    }
+    return found;
+}
+
+void sl_java_per(struct sl_spring *spring, struct sl_java *java,
+                 const struct sl_prop *prop, struct sl_java_limit *limit)
+{
+    struct sl_str text = sl_spring_value(spring, prop);
+    const char *per;
+    bool others = false;
+    uint64_t number;
+
+    if (sl_parse_number(text, &number, NULL) == 0 || is_literal(text))
+        return; /* a constant: one bucket for all */
+    per = per_by_words(text, &others);
+    if (use_header(java, header_of(text), limit)) {
+        others = has(text, "+") || has(text, "?");
+    } else {
+        others = others || (per && has(text, "+"));
+        snprintf(limit->per, sizeof(limit->per), "%s", per ? per : "user");
+    }
+    if (others)
+        sl_spring_warn(spring, prop->line,
+                       "%s: \"%s\" has several parts; %s counts by %s alone: "
+                       "change `per`, for example to [ip, user]",
+                       prop->key, prop->value, limit->name, limit->per);
+    else if (strcmp(limit->per, "user") == 0 && !per)
+        sl_spring_warn(spring, prop->line,
+                       "%s: \"%s\" is code of the application; %s counts per "
+                       "user: give the value of that code as the user of a "
+                       "check, or change `per`",
+                       prop->key, prop->value, limit->name);
+}
+
+/* The status of denials: TOO_MANY_REQUESTS or a number. 0 is not set. */
+uint64_t sl_java_status(struct sl_spring *spring, const struct sl_prop *p)
+{
+    static const struct {
+        const char *name;
+        uint64_t status;
+    } names[] = {
+        {"TOO_MANY_REQUESTS",   429},
+        {"SERVICE_UNAVAILABLE", 503},
+        {"FORBIDDEN",           403},
+        {"PAYMENT_REQUIRED",    402}
+    };
+    uint64_t status = 0;
+
+    if (!p)
+        return 0;
+    for (size_t i = 0; i < SL_LEN(names); i++)
+        if (sl_str_eq_nocase(sl_str_c(p->value), sl_str_c(names[i].name)))
+            return names[i].status;
+    if (sl_parse_number(sl_spring_value(spring, p), &status, NULL) ||
+        status < 400 || status > 599)
+        sl_spring_error(spring, p->line,
+                        "%s: \"%s\" is no status of a denial; write 429",
+                        p->key, p->value);
+    return status;
 }
 
 /* ---- writing ---- */
@@ -331,8 +399,8 @@ static bool covers_path(struct sl_str wide, struct sl_str narrow)
     return narrow.len == 0;
 }
 
-/* Does `wide` match all that `narrow` matches? The libraries then ask both; a
- * policy takes the first that matches. */
+/* Does `wide` match all that `narrow` matches? Filters are then asked both; a
+ * policy, as a gateway, takes the first that matches. */
 static bool covers(const struct sl_java_route *wide,
                    const struct sl_java_route *narrow)
 {
@@ -353,7 +421,7 @@ static uint64_t all_limits(const struct sl_java *java,
 
     for (unsigned i = 0; i < java->route_count; i++)
         if (covers(&java->routes[i], route))
-            limits |= java->routes[i].limits;
+            limits |= java->routes[i].wide;
     return limits;
 }
 

@@ -25,6 +25,7 @@ struct sl_java_limit {
     const char *missing; /* or NULL */
     const char *from;    /* the key of the setting */
     bool interval;       /* refill: interval */
+    bool alone;          /* not for routes that its route covers */
     uint64_t status;     /* 0: 429 */
     uint64_t cost;       /* 0: 1 */
 };
@@ -33,6 +34,7 @@ struct sl_java_route {
     char match[256]; /* "GET /api/x", or the name of a job */
     bool job;
     uint64_t limits; /* a bit for each */
+    uint64_t wide;   /* those also of the routes that it covers */
 };
 
 /* A scope whose value is a header of the request. */
@@ -80,5 +82,8 @@ void sl_java_route(struct sl_spring *spring, struct sl_java *java,
 /* What a limit is per, by an expression that names whose bucket it is. */
 void sl_java_per(struct sl_spring *spring, struct sl_java *java,
                  const struct sl_prop *prop, struct sl_java_limit *limit);
+
+/* The status of denials; 0 if `prop` is NULL. */
+uint64_t sl_java_status(struct sl_spring *spring, const struct sl_prop *prop);
 
 #endif

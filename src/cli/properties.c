@@ -566,8 +566,10 @@ int sl_properties_read_yml(struct sl_str text, struct sl_properties *props,
     while (!err && next_line(&text, &line)) {
         t.line++;
         if (is_mark(line, "---") || is_mark(line, "...")) {
-            if (t.begun)
+            if (t.begun) {
+                props->more = text.len > 0 ? t.line : 0;
                 break;
+            }
         } else if (t.begun || !is_mark(line, "%YA")) { /* %YAML 1.2 */
             err = read_line(&t, line);
         }

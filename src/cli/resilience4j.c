@@ -50,6 +50,7 @@ static void read_instance(struct sl_spring *spring, struct sl_java *java,
     const struct sl_prop *period =
         setting(spring, name, "limit-refresh-period");
     const struct sl_prop *wait = setting(spring, name, "timeout-duration");
+    const struct sl_prop *base;
     struct sl_java_limit *made;
     uint64_t count = DEFAULT_LIMIT;
     sl_ns length = DEFAULT_PERIOD, span;
@@ -69,13 +70,23 @@ static void read_instance(struct sl_spring *spring, struct sl_java *java,
     made->kind = "fixed-window";
     sl_java_route(spring, java, first, name, true, made); /* checks the name */
     snprintf(made->name, sizeof(made->name), "%s", name);
-    if (wait && sl_spring_span(sl_spring_value(spring, wait), &span) &&
-        span > 0)
-        sl_spring_warn(spring, wait->line,
-                       "%s: a call waited for its turn; here it is denied with "
-                       "the time to wait. kind: leaky-bucket with a queue lets "
-                       "calls wait",
-                       wait->key);
+    if (!wait ||
+        (sl_spring_span(sl_spring_value(spring, wait), &span) && span > 0))
+        sl_spring_warn(spring, (wait ? wait : first)->line,
+                       "%s%s: a call waited for its turn; here it is denied "
+                       "with the time to wait. kind: leaky-bucket with a queue "
+                       "lets calls wait",
+                       wait ? wait->key : name,
+                       wait ? "" : ": timeout-duration is 5s if it is not set");
+    base = sl_spring_find(spring, BASE "instances.%s.base-config", name);
+    if (base && !sl_spring_has(spring, BASE "configs.%s", base->value))
+        sl_spring_error(spring, base->line, "%s: there is no configs.%s",
+                        base->key, base->value);
+    if (length % SL_MS)
+        sl_spring_warn(spring, (period ? period : first)->line,
+                       "%s: the period is no whole number of milliseconds; the "
+                       "window is longer and has more calls: %s",
+                       name, made->rate);
 }
 
 void sl_resilience4j_read(struct sl_spring *spring, struct sl_java *ret)
@@ -91,8 +102,13 @@ void sl_resilience4j_read(struct sl_spring *spring, struct sl_java *ret)
             continue;
         ret->found = true;
         part = sl_spring_step(&rest);
-        if (!sl_spring_same(part, SL_STR("instances")))
+        if (!sl_spring_same(part, SL_STR("instances"))) {
+            if (!sl_spring_same(part, SL_STR("configs")))
+                sl_spring_warn(spring, p->line,
+                               "%s is not read: only instances and configs are",
+                               p->key);
             continue;
+        }
         part = sl_spring_step(&rest);
         while (i < SL_LEN(known) && !sl_spring_same(rest, sl_str_c(known[i])))
             i++;

@@ -39,6 +39,7 @@ struct sl_properties {
     struct sl_arena *arena;
     const char *const *families; /* wanted: "rate-limit"; ended by NULL. A
                                   * NULL list: all keys */
+    unsigned more;               /* the line of a second document, or 0 */
 };
 
 /* Both return SLUICE_ECONF with line and column in `diag`, SLUICE_EFULL beyond

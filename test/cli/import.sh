@@ -184,16 +184,154 @@ cat >resilience4j.flow <<'EOT'
 flow "an instance is a job with a window"
 policy resilience4j.yaml
 at 0s
-  job backendA x20 -> allowed=20
-  job backendA -> 429 by=backendA retry=3s
+  job backendA x20 -> allowed=10
+  job backendA -> 429 by=backendA retry=1500ms
   job backendB x3 -> allowed=3
   job backendB -> 429 by=backendB retry=1m
-at 3s
-  job backendA -> 200
+at 1500ms
+  job backendA x20 -> allowed=10
 EOT
 import resilience4j
 check 'resilience4j: waiting is told' has "$told" 'a call waited for its turn'
+check 'resilience4j: also if it is not set' has "$told" \
+    'resilience4j.yml:12: backendB: timeout-duration is 5s if it is not set'
 check 'resilience4j: so is a wrong name' has "$told" 'did you mean limit-for-period?'
+
+cat >base.yml <<'EOT'
+resilience4j.ratelimiter:
+  limiters:
+    old:
+      limitForPeriod: 1
+  instances:
+    a:
+      baseConfig: none
+      limitRefreshPeriod: 100ns
+---
+resilience4j.ratelimiter.instances.a.limitForPeriod: 9
+EOT
+refused base 'base.yml:7: resilience4j.ratelimiter.instances.a.baseConfig: there is no configs.none'
+check 'resilience4j: a period below 1 ms is told' has "$err" 'the period is no whole number of milliseconds'
+check 'resilience4j: settings that are not read' has "$err" 'base.yml:4: resilience4j.ratelimiter.limiters.old.limitForPeriod is not read'
+check 'a second document is told' has "$err" 'base.yml:9: another document begins here'
+
+# Whose bucket it is, and what a policy does not have.
+cat >keys.yml <<'EOT'
+bucket4j:
+  methods:
+    - name: m
+  default-metric-tags:
+    - key: IP
+  filters:
+  - url: /a
+    hide-http-response-headers: true
+    http-response-headers:
+      X-My: v
+    metrics:
+      enabled: true
+    rate-limits:
+      - cache-key: "@securityService.username()?: getRemoteAddr()"
+        execute-predicates:
+          - METHOD=GET
+        skip-predicates:
+          - name: HEADER
+        bandwidths:
+        - capacity: 2
+          time: 1500
+          unit: millis
+          refill-speed: interval
+  - url: /b
+    rate-limits:
+      - cache-key: "'all'"
+        bandwidths:
+        - capacity: 3
+          time: 1
+          unit: hours
+  - url: /c
+    rate-limits:
+      - cache-key: getRemoteAddr() + getHeader('X-K')
+        bandwidths:
+        - capacity: 3
+          time: 1
+          unit: hours
+  - url: /d
+    rate-limits:
+      - cache-key: getRemoteAddr() + getRemoteUser()
+        bandwidths:
+        - capacity: 3
+          time: 1
+          unit: hours
+EOT
+cat >keys.flow <<'EOT'
+flow "a user, else the address; a constant; an interval below a second"
+policy keys.yaml
+at 0s
+  GET /a user=ann ip=192.0.2.1 x3 -> allowed=2
+  GET /a user=bob ip=192.0.2.1 x3 -> allowed=2
+  GET /a ip=192.0.2.1 x3 -> allowed=2
+  GET /a ip=192.0.2.2 -> 200
+  GET /b user=ann x2 -> allowed=2
+  GET /b user=bob x2 -> allowed=1
+at 1400ms
+  GET /a user=ann -> 429 retry=100ms
+at 1500ms
+  GET /a user=ann x3 -> allowed=2
+EOT
+import keys
+for want in \
+    'keys.yml:3: bucket4j.methods[0].name is not read' \
+    'keys.yml:5: bucket4j.default-metric-tags[0].key is not read' \
+    'keys.yml:8: bucket4j.filters[0].hide-http-response-headers has no' \
+    'keys.yml:10: bucket4j.filters[0].http-response-headers.X-My has no' \
+    'keys.yml:12: bucket4j.filters[0].metrics.enabled is not read' \
+    'keys.yml:16: bucket4j.filters[0].rate-limits[0].execute-predicates[0] has' \
+    'keys.yml:18: bucket4j.filters[0].rate-limits[0].skip-predicates[0].name' \
+    'has several parts; bucket-3 counts by x_k alone' \
+    'has several parts; bucket-4 counts by ip alone'; do
+    check "keys: told: $want" has "$told" "$want"
+done
+
+# Of the routes of a gateway, one is taken; default filters are always.
+cat >one.yml <<'EOT'
+spring.cloud.gateway:
+  filter.request-rate-limiter:
+    deny-empty-key: false
+    empty-key-status-code: 400
+  routes:
+    - id: a
+      predicates:
+        - Path=/a/**
+      filters:
+        - name: RequestRateLimiter
+          args:
+            redis-rate-limiter.replenishRate: 1
+            redis-rate-limiter.burstCapacity: 5
+            redis-rate-limiter.includeHeaders: false
+            statusCode: SERVICE_UNAVAILABLE
+            emptyKeyStatus: 400
+    - id: all
+      filters:
+        - name: RequestRateLimiter
+          args:
+            redis-rate-limiter.replenishRate: 1
+            redis-rate-limiter.burstCapacity: 2
+            key-resolver: "#{@ipKeyResolver}"
+EOT
+cat >one.flow <<'EOT'
+flow "a status, no key, and one route"
+policy one.yaml
+at 0s
+  GET /a/x user=ann ip=192.0.2.1 x5 -> allowed=5
+  GET /a/x user=ann ip=192.0.2.1 -> 503 by=bucket-1
+  GET /a/x ip=192.0.2.1 x9 -> allowed=9
+  GET /b user=ann ip=192.0.2.1 x3 -> allowed=2
+EOT
+import one
+for want in \
+    'one.yml:4: spring.cloud.gateway.filter.request-rate-limiter.empty-key-status-code is not read' \
+    'one.yml:14: spring.cloud.gateway.routes[0].filters[0].args.redis-rate-limiter.includeHeaders is not a known' \
+    'one.yml:16: spring.cloud.gateway.routes[0].filters[0].args.emptyKeyStatus has no equivalent'; do
+    check "one: told: $want" has "$told" "$want"
+done
 
 printf 'server.port: 1\n' >none.yml
 run "$sluice" import spring none.yml
@@ -205,6 +343,6 @@ bucket4j.filters[0].rate-limits[0].bandwidths[0].time=500
 bucket4j.filters[0].rate-limits[0].bandwidths[0].unit=millis
 EOT
 run "$sluice" import spring bucket4j.properties
-check 'properties: the same, without YAML' has "$out" 'rate: 4/s burst 2'
+check 'properties: the same, without YAML' has "$out" 'rate: 2/500ms'
 check 'properties: one bucket for all' has "$out" 'per: []'
 finish
