@@ -105,23 +105,27 @@ static void check_equivalent(struct sl_spring *spring,
 /* Is it a setting about something other than limits, or of a method? */
 static bool is_apart(struct sl_spring *spring, const struct sl_prop *p)
 {
-    static const char *const parts[][2] = {
-        {"http-response-headers.", "has no equivalent: headers of denials are "
-                                   "those of the policy, see `headers`"},
-        {".methods[",              "is not read: @RateLimiting methods are not "
-                      "requests; write a route with `job`"                          },
-        {".metrics.",              "is not read: /metrics of the daemon counts "
-                      "by limit"                                                    },
-        {"default-metric-tags",    "is not read: /metrics of the daemon counts "
-                                "by limit"                                },
-        {"-predicates[",           NULL                                                                  },
+    static const char metrics[] =
+        "is not read: /metrics of the daemon counts by limit";
+    static const struct {
+        const char *part, *why;
+    } parts[] = {
+        {"http-response-headers.",
+         "has no equivalent: headers of denials are those of the policy, see "
+         "`headers`"                      },
+        {".methods[",
+         "is not read: @RateLimiting methods are not requests; write a route "
+         "with `job`"                     },
+        {".metrics.",              metrics},
+        {"default-metric-tags",    metrics},
+        {"-predicates[",           NULL   },
     };
 
     for (size_t i = 0; i < SL_LEN(parts); i++) {
-        if (!strstr(p->key, parts[i][0]))
+        if (!strstr(p->key, parts[i].part))
             continue;
-        if (parts[i][1])
-            sl_spring_warn(spring, p->line, "%s %s", p->key, parts[i][1]);
+        if (parts[i].why)
+            sl_spring_warn(spring, p->line, "%s %s", p->key, parts[i].why);
         else /* also those with a name and args */
             check_equivalent(spring, p,
                              strstr(p->key, "skip-predicates")
