@@ -99,6 +99,9 @@ struct sl_quota_node {
     bool reading_ends, ends_failed;
     uint64_t ends_mark; /* of the usage buffer, behind the last end */
     sl_ns held_at; /* monotonic: when there was a hold; 0: not looked yet */
+    sl_ns ends_read_at; /* monotonic */
+    _Atomic uint64_t
+        late_units; /* of holds that ended after they had expired */
 };
 
 /* ---- node count: how many daemons share a store, and a limit.

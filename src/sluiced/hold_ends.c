@@ -6,8 +6,8 @@
  * because the remote store has a copy. The usage database then records the
  * actual amount, takes it from this lease, and keeps the end for this node:
  *
- *     the other daemon --> usage database --> read here, twice a second
- *                                                  |
+ *     the other daemon --> usage database --> read here, twice a second or,
+ *                                                  |    without holds, rarely
  *         the end is recorded as known <-- ended in the table
  *
  * So the rest of the hold is in the lease again, and is returned if it is not
@@ -28,8 +28,11 @@
 #define PERIOD (500 * SL_MS)
 #define MOST   1024 /* ends that are read at a time */
 
-/* Ends of holds are read for so long after the last hold. */
-#define AFTER (60 * SL_S)
+/* Ends of holds are read as often as this for so long after the last hold in
+ * the table, then rarely: a hold that has expired here, by a step of the clock
+ * or since an extension came too late, may live on elsewhere. */
+#define AFTER  (60 * SL_S)
+#define RARELY (10 * SL_S)
 
 struct reading {
     struct sl_job job;
@@ -56,7 +59,8 @@ static enum sl_hold_state run(struct sl_quota_node *node,
     return call->err ? SL_HOLD_HELD : call->state;
 }
 
-/* The table has refunded the hold, or does not know it any more. */
+/* The table has refunded the hold, or does not know it any more. Its units may
+ * have been taken again: they are counted as overshoot. */
 static void charge(struct sl_daemon *daemon, const struct ends *ends)
 {
     struct sl_str values[SL_PER_MAX];
@@ -74,6 +78,8 @@ static void charge(struct sl_daemon *daemon, const struct ends *ends)
             continue;
         spent.amount = (int64_t)ends->list[i].amount;
         sl_usage_report_charge(daemon->engine, &spent, sl_daemon_now(daemon));
+        atomic_fetch_add_explicit(&daemon->quota_node.late_units,
+                                  ends->list[i].amount, memory_order_relaxed);
     }
 }
 
@@ -241,6 +247,7 @@ static void read_ends(struct sl_quota_node *node)
     reading->job.name = sl_str_c(node->node);
     reading->job.most = MOST;
     node->reading_ends = true;
+    node->ends_read_at = sl_quota_leases_mono(node->store);
     sl_registry_ask(node->daemon->registry, &reading->job);
 }
 
@@ -255,7 +262,8 @@ static void on_time(void *ctx)
     if (holds.held > 0 || node->held_at == 0)
         node->held_at = now;
     if (!node->reading_ends && !atomic_load(&node->lost) &&
-        (node->ends_failed || now - node->held_at <= AFTER) &&
+        (node->ends_failed || now - node->held_at <= AFTER ||
+         now - node->ends_read_at >= RARELY) &&
         can_confirm(node) &&
         sl_usage_buffer_is_recorded(meter_of(node), node->ends_mark))
         read_ends(node);

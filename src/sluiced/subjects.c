@@ -552,7 +552,9 @@ void sl_subjects_count(struct sl_daemon *daemon,
         return;
     sl_registry_count(daemon->registry, &counts);
     ret->numbers[SL_SUBJECT_COMMITS] = counts.commits;
-    ret->numbers[SL_QUOTA_OVERSHOOT] = counts.overshoot;
+    ret->numbers[SL_QUOTA_OVERSHOOT] =
+        counts.overshoot + atomic_load_explicit(&daemon->quota_node.late_units,
+                                                memory_order_relaxed);
     ret->numbers[SL_DATABASE_EXPIRED] = counts.expired;
     ret->numbers[SL_SUBJECT_ERRORS] = counts.faults;
     ret->numbers[SL_SUBJECT_WRITES] = counts.writes;

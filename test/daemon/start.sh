@@ -200,10 +200,14 @@ check 'as the message says' has "$err" 'is not a unix socket; write unix:PATH'
 
 # The first connection gets no answer. All others are refused at once.
 cat >silent.py <<'EOT'
-import socket
+import socket, sys
 server = socket.create_server(("127.0.0.1", 0))
 print(server.getsockname()[1], flush=True)
 first = server.accept()
+if sys.argv[1] == "queries":
+    first[0].recv(4096)  # welcome, ready
+    first[0].sendall(b"R\0\0\0\x08\0\0\0\0"
+                     b"S\0\0\0\x18server_version\x0015.0\0Z\0\0\0\x05I")
 while True:
     client = server.accept()[0]
     client.recv(4096)
@@ -216,14 +220,17 @@ sluice: 1
 limits: { minutes: { kind: quota, per: org, rate: 10/month } }
 routes: [{ job: work, limits: [minutes] }]
 EOT
-background "$folder/silent" python3 silent.py
-until_ test -s "$folder/silent"
-url="postgres://x@127.0.0.1:$(<"$folder/silent")/x?sslmode=disable&gssencmode=disable"
-start -c quota.yaml --store memory: --journal none --usage "$url"
-check 'a database that does not answer in time is away' \
-    said 'database unreachable, starting without it'
-check 'and the daemon serves' said '"event":"serving"'
-stop
+for what in queries connections; do
+    rm -f "$folder/silent"
+    background "$folder/silent" python3 silent.py "$what"
+    until_ test -s "$folder/silent"
+    url="postgres://x@127.0.0.1:$(<"$folder/silent")/x?sslmode=disable&gssencmode=disable"
+    start -c quota.yaml --store memory: --journal none --usage "$url"
+    check "a database that does not answer $what in time is away" \
+        said 'database unreachable, starting without it'
+    check 'and the daemon serves' said '"event":"serving"'
+    stop
+done
 start -c quota.yaml --store memory: --journal none \
     --usage "$url&connect_timeout=60"
 check 'one that refuses ends the start' is 5

@@ -53,6 +53,18 @@ print(base.execute("SELECT count(*) FROM usage_ends").fetchone()[0])' "$base") =
 }
 base=c.db
 
+# Stops the first daemon while it does not write to the database.
+freeze() {
+    kill -STOP "$first_pid"
+    python3 -c '
+import sqlite3
+base = sqlite3.connect("c.db", timeout=0.2, isolation_level=None)
+base.execute("BEGIN IMMEDIATE")
+base.execute("ROLLBACK")' 2>/dev/null && return
+    kill -CONT "$first_pid"
+    return 1
+}
+
 redis_start
 share -c p.yaml --threads 1 --state one --usage 'sqlite:c.db?shared'
 first=$http first_pid=$pid first_admin=$admin
@@ -67,7 +79,7 @@ all_recorded() {
 hold again 120 300s
 admin=$first_admin
 check 'which is recorded' until_ all_recorded
-kill -STOP "$first_pid"
+check 'the first is stopped' until_ freeze
 settle "$hold" 20
 check 'it ends at the second' has "$out" '"held":120,"cost":20,'
 check 'the first is to be told' until_ has_ends 1
@@ -92,7 +104,7 @@ hold late 100 2s
 began=$(date +%s)
 admin=$first_admin
 check 'which is recorded' until_ all_recorded
-kill -STOP "$first_pid"
+check 'the first is stopped' until_ freeze
 extend "$hold"
 expired() {
     (($(date +%s) > began + 3))
@@ -160,4 +172,34 @@ check 'the hold goes on there' has "$out" '"status":402,'
 settle "$hold" 20
 check 'until it ends at the second' has "$out" '"held":100,"cost":20,'
 take_all longer 100
+
+hold stepped 100 60s
+recorded "$first_admin"
+at 12:10:00
+http=$first
+ask /v1/check -d '{"job":"one","org":"stepped","cost":{"minutes":120}}'
+check 'by a step of its clock the first has all units again' has "$out" '"status":200,'
+check 'none are overshoot yet' test "$(metric sluice_quota_overshoot_units_total)" = 0
+settle "$hold" 90
+check 'the hold ends at the second' has "$out" '"held":100,"cost":90,'
+overshoot() {
+    [[ $(metric sluice_quota_overshoot_units_total) = 90 ]]
+}
+check 'what is used beyond the quota is overshoot' until_ overshoot
+
+# Ends are read rarely when there were no holds for a minute.
+if [[ ${SL_LONG-} ]]; then
+    hold rare 100 60s
+    recorded "$first_admin"
+    at 12:20:00
+    http=$first
+    ask /v1/check -d '{"job":"one","org":"rare","cost":{"minutes":30}}'
+    check 'the hold has expired at the first' has "$out" '"status":200,'
+    sleep 65
+    settle "$hold" 20
+    check 'it ends at the second' has "$out" '"held":100,"cost":20,'
+    recorded "$second_admin"
+    check 'the first knows' until_ has_ends 0
+    take_all rare 70
+fi
 finish
