@@ -318,7 +318,8 @@ static int ask_why(struct sl_cli_request *r)
     if (json_array_size(json_object_get(answer, "denials")) == 0)
         status = sl_cli_fail(r->args,
                              "no such denial is known: it was not denied, or "
-                             "long ago, or by another daemon");
+                             "long ago, or by another daemon, or with many "
+                             "others of this caller in a second");
     else if (r->args->format == SL_FORMAT_JSON)
         status = sl_json_print(r->args, answer);
     else

@@ -30,6 +30,7 @@ struct slot {
     uint16_t status;
     bool allowed, degraded, erased;
     uint8_t text_count;
+    uint16_t caller; /* and limit; see caller_of() */
     uint16_t ends[TEXTS];
     char texts[SL_DENIAL_TEXTS];
 };
@@ -38,8 +39,15 @@ struct sl_denial_ring {
     const struct sl_alloc *alloc;
     struct sl_hash_key secret;
     _Atomic bool keep;
-    unsigned passed; /* since the last recorded one; owner's thread */
+    /* Of the owner's thread: */
+    unsigned passed; /* since the last recorded one */
+    sl_ns second;
+    unsigned in_second;            /* records of this second, */
+    uint8_t of[SL_DENIAL_CALLERS]; /* and of each caller and limit */
+    _Atomic uint64_t left_out;     /* since the start */
+
     pthread_mutex_t lock;
+    uint64_t told;    /* of those left out */
     uint64_t end;     /* records so far; record n is at n % SL_DENIAL_RING */
     uint64_t taken;   /* and of these taken, or skipped */
     uint64_t written; /* and of these in the database, or skipped */
@@ -234,20 +242,69 @@ static void fill(struct slot *slot, const struct sl_decision *d)
     add_names(slot, d);
 }
 
+/* Which caller and limit, as a small number. Clients cannot choose it. */
+static uint16_t caller_of(const struct sl_denial_ring *ring,
+                          const struct sl_decision *d)
+{
+    const struct sl_limit_view *shown = sl_decision_about(d);
+    struct sl_str name = d->who_count > 0 ? d->who[0].value : d->ip;
+
+    if (shown && shown->fingerprint.lo != 0)
+        return shown->fingerprint.lo % SL_DENIAL_CALLERS;
+    if (shown && shown->key.len > 0)
+        name = shown->key;
+    return sl_hash64(&ring->secret, name) % SL_DENIAL_CALLERS;
+}
+
+/* May one more denial of this caller be recorded? (5) */
+static bool has_room(struct sl_denial_ring *ring, sl_ns now, uint16_t caller)
+{
+    sl_ns second = now / SL_S;
+    bool flooded;
+
+    if (second != ring->second) {
+        ring->second = second;
+        ring->in_second = 0;
+        memset(ring->of, 0, sizeof(ring->of));
+    }
+    flooded = ring->in_second >= SL_DENIAL_FLOOD;
+    if (ring->of[caller] >= (flooded ? SL_DENIAL_FLOODED : SL_DENIAL_SECOND))
+        return false;
+    ring->of[caller]++;
+    ring->in_second++;
+    return true;
+}
+
+static void leave_out(struct sl_denial_ring *ring)
+{
+    uint64_t count =
+        atomic_load_explicit(&ring->left_out, memory_order_relaxed);
+
+    /* No other thread writes it. */
+    atomic_store_explicit(&ring->left_out, count + 1, memory_order_relaxed);
+}
+
 void sl_denial_ring_decision(struct sl_denial_ring *ring,
                              const struct sl_decision *d)
 {
     struct slot *slot;
+    uint16_t caller;
 
     if (d->allowed && ++ring->passed < SL_DENIAL_PASSES)
         return;
     if (!atomic_load_explicit(&ring->keep, memory_order_relaxed))
         return;
-    if (d->allowed)
+    caller = caller_of(ring, d);
+    if (d->allowed) {
         ring->passed = 0;
+    } else if (!has_room(ring, d->now, caller)) {
+        leave_out(ring);
+        return;
+    }
     pthread_mutex_lock(&ring->lock);
     slot = &ring->slots[ring->end % SL_DENIAL_RING];
     fill(slot, d);
+    slot->caller = caller;
     slot->index = ring->end++;
     pthread_mutex_unlock(&ring->lock);
 }
@@ -304,41 +361,40 @@ static uint64_t oldest(const struct sl_denial_ring *ring)
 
 /* ---- taking ---- */
 
-/* Which caller and limit, as a small number. */
-static unsigned bucket_of(const struct sl_denial_ring *ring,
-                          const struct slot *slot)
+/* Counts what was left out, and what was overwritten before it was taken. */
+static uint64_t count_lost(struct sl_denial_ring *ring)
 {
-    struct sl_str limit = text_of(slot, slot->texts, LIMIT);
-    uint64_t h = sl_hash64(&ring->secret, limit);
+    uint64_t left_out =
+        atomic_load_explicit(&ring->left_out, memory_order_relaxed);
+    uint64_t lost = left_out - ring->told;
 
-    if (name_count(slot) > 0)
-        h += sl_hash64(&ring->secret, text_of(slot, slot->texts, NAMES + 1));
-    return h % 256;
+    ring->told = left_out;
+    if (ring->taken < oldest(ring)) {
+        lost += oldest(ring) - ring->taken;
+        ring->taken = oldest(ring);
+    }
+    return lost;
 }
 
 unsigned sl_denial_ring_take(struct sl_denial_ring *ring,
                              struct sl_denial_copy *ret, unsigned most,
                              uint64_t *skipped)
 {
-    uint8_t same[256] = {0};
+    uint8_t same[SL_DENIAL_CALLERS] = {0};
     unsigned count = 0;
 
     pthread_mutex_lock(&ring->lock);
-    if (ring->taken < oldest(ring)) {
-        *skipped += oldest(ring) - ring->taken;
-        ring->taken = oldest(ring);
-    }
+    *skipped += count_lost(ring);
     for (; ring->taken < ring->end && count < most; ring->taken++) {
         const struct slot *slot = &ring->slots[ring->taken % SL_DENIAL_RING];
-        unsigned bucket = bucket_of(ring, slot);
 
         if (slot->erased)
             continue;
-        if (same[bucket] == SL_DENIAL_SAME) {
+        if (same[slot->caller] == SL_DENIAL_SAME) {
             ++*skipped;
             continue;
         }
-        same[bucket]++;
+        same[slot->caller]++;
         copy(ring, slot, &ret[count++]);
     }
     pthread_mutex_unlock(&ring->lock);

@@ -5,6 +5,11 @@
  * answer GET /v1/denials, and to write the records to the usage database. The
  * lock of a ring is held while one record is copied or the ring is searched.
  *
+ * A flood of denials must neither cost much nor push all others out. So in a
+ * second at most SL_DENIAL_SECOND denials of a caller and limit are recorded,
+ * and SL_DENIAL_FLOODED once there are SL_DENIAL_FLOOD of all. The rest is
+ * counted.
+ *
  * Names of callers are in memory as they came. They leave it hashed if the
  * policy says so.
  *
@@ -17,6 +22,10 @@
  *   (3) Of one caller and limit at most SL_DENIAL_SAME records are taken at
  *       once, so that one caller cannot hide the others. The rest is counted.
  *   (4) After an erasure no ring has the name.
+ *   (5) The first denial of a caller and limit in a second is recorded,
+ *       whatever others do, unless they have the same one of SL_DENIAL_CALLERS
+ *       hashes. In a second at most SL_DENIAL_FLOOD + SL_DENIAL_CALLERS
+ *       denials are recorded.
  */
 #ifndef SL_SERVER_DENIAL_RING_H
 #define SL_SERVER_DENIAL_RING_H
@@ -27,6 +36,14 @@
 #define SL_DENIAL_RING   2048 /* records of one thread */
 #define SL_DENIAL_PASSES 128
 #define SL_DENIAL_SAME   8
+
+/* Recorded in a second: of a caller and limit; of all until it is a flood; and
+ * then of a caller and limit. */
+#define SL_DENIAL_SECOND  64
+#define SL_DENIAL_FLOOD   512
+#define SL_DENIAL_FLOODED 1
+#define SL_DENIAL_CALLERS 1024 /* callers and limits that are told apart */
+
 #define SL_DENIAL_TEXTS                                                        \
     832 /* bytes of all texts of a record; the rest is cut */
 
@@ -47,13 +64,13 @@ void sl_denial_ring_close(struct sl_denial_ring *ring); /* NULL is allowed */
  * thread. */
 void sl_denial_ring_keep(struct sl_denial_ring *ring, bool keep);
 
-/* Record a decision if it is a denial, or one of the passed requests. Owner's
- * thread only. Never fails. */
+/* Record a decision if it is a denial with room in this second, or one of the
+ * passed requests. Owner's thread only. Never fails. */
 void sl_denial_ring_decision(struct sl_denial_ring *ring,
                              const struct sl_decision *d);
 
 /* Take up to `most` records that were not taken before. `skipped` is increased
- * by the number of records that will never be taken. Returns the number of
+ * by the number of denials that will never be taken. Returns the number of
  * records. Any thread. */
 unsigned sl_denial_ring_take(struct sl_denial_ring *ring,
                              struct sl_denial_copy *ret, unsigned most,

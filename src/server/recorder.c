@@ -210,22 +210,48 @@ static bool fill(struct sl_recorded *record, const struct sl_check *check)
     return fits;
 }
 
-/* Of whom all requests are recorded, or none. */
-static uint64_t hash_of(const struct sl_recorder *r,
-                        const struct sl_check *check)
+/* Of whom all requests are recorded, or none. This runs for each request, so
+ * that names are compared by where they are: see sl_decision_who(). */
+static struct sl_str caller_of(const struct sl_check *check)
 {
     const struct sl_request *request = check->request;
-    struct sl_str org = name_of(check, SL_SCOPE_ORG, request->org);
-    struct sl_str user = name_of(check, SL_SCOPE_USER, request->user);
-    struct sl_str name = request->ip;
+    const struct sl_decision *d = &check->decision;
+    const struct sl_str *names = d->policy->identity.scope_names;
+    struct sl_str user = request->ip;
 
-    if (org.len > 0)
-        name = org;
-    else if (user.len > 0)
-        name = user;
-    else if (request->limit.len > 0)
-        name = request->key_count > 0 ? request->keys[0] : request->key;
-    return sl_hash64(&r->key, name);
+    if (request->limit.len > 0) {
+        if (request->org.len > 0 || request->user.len > 0)
+            return request->org.len > 0 ? request->org : request->user;
+        return request->key_count > 0 ? request->keys[0] : request->key;
+    }
+    for (unsigned i = 0; i < d->who_count; i++) {
+        if (d->who[i].scope.at == names[SL_SCOPE_ORG].at)
+            return d->who[i].value;
+        if (d->who[i].scope.at == names[SL_SCOPE_USER].at)
+            user = d->who[i].value;
+    }
+    return user;
+}
+
+/* It only decides who is recorded, so it need not resist chosen names as the
+ * fingerprints of the table do, and costs a third. */
+static uint64_t hash_of(const struct sl_recorder *r, struct sl_str name)
+{
+    uint64_t odd = (r->key.k1 ^ UINT64_C(0x9e3779b97f4a7c15)) | 1;
+    uint64_t h = r->key.k0 ^ name.len, word;
+
+    for (; name.len >= sizeof(word); name = sl_str_from(name, sizeof(word))) {
+        memcpy(&word, name.at, sizeof(word));
+        h = (h ^ word) * odd;
+        h ^= h >> 32;
+    }
+    word = 0;
+    for (size_t i = 0; i < name.len; i++)
+        word = word << 8 | (uint8_t)name.at[i];
+    h = (h ^ word) * odd;
+    h ^= h >> 32;
+    h *= odd;
+    return h ^ h >> 32;
 }
 
 /* The next record overwrites one. Fewer callers, if that is too young, and all
@@ -264,7 +290,7 @@ void sl_recorder_check(struct sl_recorder *r, const struct sl_check *check)
         check->request_count != 1 || request->charge || request->give_back ||
         request->failed || check->decision.replayed)
         return;
-    hash = hash_of(r, check);
+    hash = hash_of(r, caller_of(check));
     if ((hash & ((UINT64_C(1) << r->shift) - 1)) != 0)
         return;
     pthread_mutex_lock(&r->lock);

@@ -240,6 +240,7 @@ static void check_bounds(void)
             1); /* passes: one of SL_DENIAL_PASSES is recorded */
         ask((struct sl_request){.path = SL_STR("/day"), .user = sl_str_c(name)},
             1);
+        rig.now += 10 * SL_MS;
     }
     CHECK(take(&skipped) <= SL_DENIAL_RING);
     CHECK(skipped >= 30);
@@ -273,6 +274,62 @@ static void check_bounds(void)
     sl_denial_ring_keep(ring, false);
     ask(GET("/day", USER("ann")), 5);
     CHECK_EQ(take(&skipped), 0);
+    end();
+}
+
+/* Two requests of each of so many callers: one passes, one is denied. */
+static void ask_pairs(unsigned from, unsigned to)
+{
+    char name[16];
+
+    for (unsigned i = from; i < to; i++) {
+        snprintf(name, sizeof(name), "u%u", i);
+        ask((struct sl_request){.path = SL_STR("/day"), .user = sl_str_c(name)},
+            2);
+    }
+}
+
+static void check_floods(void)
+{
+    const struct sl_denial_query all = {.scope = SL_STR("user"),
+                                        .id = SL_STR("ann")};
+    const struct sl_denial_query bob = {.scope = SL_STR("user"),
+                                        .id = SL_STR("bob")};
+    uint64_t skipped;
+    unsigned taken;
+
+    begin();
+    CASE("(5) one caller does not fill the ring; the rest is counted");
+    ask(GET("/day", USER("ann")), 5001);
+    CHECK_EQ(count(all), SL_DENIAL_SECOND);
+    CHECK_EQ(take(&skipped), SL_DENIAL_SAME);
+    CHECK_EQ(skipped, 5000 - SL_DENIAL_SAME);
+
+    CASE("(5) another caller is recorded in the same second");
+    ask(GET("/day", USER("bob")), 3);
+    CHECK_EQ(count(bob), 2);
+
+    CASE("(5) a reason without a limit counts by the caller, too");
+    ask(GET("/off", USER("eve")), 100);
+    CHECK_EQ(count((struct sl_denial_query){.scope = SL_STR("user"),
+                                            .id = SL_STR("eve")}),
+             SL_DENIAL_SECOND);
+
+    CASE("(5) in the next second there is room again");
+    rig.now += SL_S;
+    ask(GET("/day", USER("ann")), 2);
+    CHECK_EQ(count(all), SL_DENIAL_SECOND + 2);
+    end();
+
+    begin();
+    CASE("(5) in a flood the first denial of most callers is recorded");
+    ask_pairs(0, 4000);
+    taken = take(&skipped);
+    CHECK(taken > SL_DENIAL_FLOOD);
+    CHECK(taken <= SL_DENIAL_FLOOD + SL_DENIAL_CALLERS + 4000 / 128);
+    CHECK_EQ(taken + skipped, 4000 + 4000 / SL_DENIAL_PASSES);
+    ask(GET("/day", USER("bob")), 100);
+    CHECK(count(bob) <= SL_DENIAL_FLOODED);
     end();
 }
 
@@ -441,7 +498,8 @@ static void check_threads(void)
     ask(GET("/day", USER("ann")), 1);
     if (pthread_create(&reader, NULL, read_many, all))
         exit(1);
-    ask(GET("/day", USER("ann")), 20000);
+    for (unsigned i = 0; i < 200; i++, rig.now += SL_S)
+        ask(GET("/day", USER("ann")), 100);
     atomic_store(&over, true);
     pthread_join(reader, NULL);
     all[0] += take(&skipped);
@@ -456,6 +514,7 @@ int main(void)
     check_written();
     check_names();
     check_bounds();
+    check_floods();
     check_pages();
     check_long();
     check_long_names();

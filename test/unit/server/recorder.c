@@ -237,6 +237,33 @@ static void check_many(void)
     end();
 }
 
+static void check_callers(void)
+{
+    char name[16];
+    uint64_t hash;
+    unsigned shift, count, same = 0;
+
+    begin();
+    CASE("(2) users of an organisation are one caller, others are not");
+    for (unsigned i = 0; i < 64; i++) {
+        snprintf(name, sizeof(name), "user-%u", i);
+        ask(GET("/units", .org = SL_STR("acme"), .user = sl_str_c(name)), 1);
+        ask(GET("/units", .user = sl_str_c(name)), 1);
+    }
+    count = copy(&shift);
+    CHECK_EQ(count, 128);
+    hash = records[0].hash;
+    for (unsigned i = 0; i < count; i++)
+        same += records[i].hash == hash;
+    CHECK_EQ(same, 64);
+
+    CASE("(2) about half of the users are in a half of the callers");
+    for (unsigned i = same = 0; i < count; i++)
+        same += records[i].hash != hash && sl_recorded_is_in(&records[i], 1);
+    CHECK(same > 12 && same < 52);
+    end();
+}
+
 static void check_long(void)
 {
     static char path[1000];
@@ -295,6 +322,7 @@ int main(void)
     check_other();
     check_erase();
     check_many();
+    check_callers();
     check_long();
     check_memory();
     return CHECK_DONE();
