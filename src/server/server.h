@@ -131,6 +131,14 @@ struct sl_sessions {
     uint64_t ended[SL_SESSIONS_ENDED]; /* signed out; 0: free */
 };
 
+/* Wrong tokens of an address since its minute began. */
+#define SL_WRONG_TOKENS 32
+struct sl_wrong_tokens {
+    struct sl_ip from; /* IPv6: its /64; unix sockets: all zero */
+    unsigned count;    /* 0: free */
+    sl_ns since;
+};
+
 struct sl_server_worker {
     const struct sl_server *server;
     struct sl_loop *loop; /* NULL in tests */
@@ -147,8 +155,7 @@ struct sl_server_worker {
     struct sl_hash_key token_key; /* tokens are compared hashed with it */
     struct sl_server_ops spare, suspended;
     unsigned spare_count;
-    unsigned wrong_count; /* admin: wrong tokens since then, session.c */
-    sl_ns wrong_since;
+    struct sl_wrong_tokens wrong[SL_WRONG_TOKENS]; /* admin; session.c */
     struct sl_sessions sessions[2]; /* admin; by sl_session.read_only */
     char date[32]; /* HTTP only: text of the Date field, and its second */
     sl_ns date_at;

@@ -28,8 +28,11 @@
  * A proxy that signs users in adds the token to each request. Then there is no
  * cookie, and a change needs no X-Sluice-CSRF.
  *
- * Guessing is slow: after WRONG_MOST wrong tokens no one signs in until the
- * minute has ended. Sessions and other clients are not affected.
+ * A person who mistypes a token again and again, or a page that guesses, is
+ * slowed down: after WRONG_MOST wrong tokens of an address it signs in no more
+ * until the minute has ended. Sessions, other addresses and requests with a
+ * token are not affected. Of more than SL_WRONG_TOKENS addresses the oldest is
+ * forgotten: a token is too long to be guessed, however many ask.
  */
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -300,31 +303,54 @@ void sl_session_get(struct sl_http_call *call)
 
 /* ---- wrong tokens ---- */
 
-/* Returns false after a refusal: there were too many in this minute. */
-static bool may_sign_in(struct sl_http_call *call)
+/* The row of this address, or the one to use for it: a free one, or that whose
+ * minute began first. */
+static struct sl_wrong_tokens *find_wrong(struct sl_http_call *call)
 {
-    struct sl_server_worker *worker = call->worker;
-    sl_ns since = sl_http_now(call) - worker->wrong_since;
+    struct sl_wrong_tokens *rows = call->worker->wrong, *oldest = rows;
+    struct sl_ip from = {{0}};
+    sl_ns now = sl_http_now(call);
+
+    if (call->has_peer)
+        from = sl_ip_prefix(&call->peer, 64);
+    for (unsigned i = 0; i < SL_WRONG_TOKENS; i++) {
+        sl_ns since = now - rows[i].since;
+
+        if (since < 0 || since >= SL_MIN) /* the clock may step back */
+            rows[i].count = 0;
+        if (rows[i].count > 0 &&
+            memcmp(&rows[i].from, &from, sizeof(from)) == 0)
+            return &rows[i];
+        if (oldest->count > 0 &&
+            (rows[i].count == 0 || rows[i].since < oldest->since))
+            oldest = &rows[i];
+    }
+    *oldest = (struct sl_wrong_tokens){.from = from, .since = now};
+    return oldest;
+}
+
+/* Returns false after a refusal: there were too many in this minute. */
+static bool may_sign_in(struct sl_http_call *call,
+                        const struct sl_wrong_tokens *wrong)
+{
+    sl_ns left = wrong->since + SL_MIN - sl_http_now(call);
     char *text;
 
-    if (since < 0 || since >= SL_MIN) { /* the clock may step back */
-        worker->wrong_since = sl_http_now(call);
-        worker->wrong_count = 0;
-    }
-    if (worker->wrong_count < WRONG_MOST)
+    if (wrong->count < WRONG_MOST)
         return true;
     text = sl_arena_take(&call->arena, SL_DIGITS);
     if (!text)
         return sl_http_no_memory(call);
-    snprintf(text, SL_DIGITS, "%" PRId64, (SL_MIN - since + SL_S - 1) / SL_S);
+    snprintf(text, SL_DIGITS, "%" PRId64, (left + SL_S - 1) / SL_S);
     sl_http_field(call, SL_STR("Retry-After"), sl_str_c(text));
     return sl_http_refuse(call, 429, "TOO_MANY_SIGN_INS",
-                          "%d wrong tokens came within a minute; try again "
-                          "after %s s",
+                          "%d wrong tokens came from this address within a "
+                          "minute; try again after %s s",
                           WRONG_MOST, text);
 }
 
-static void refuse_wrong(struct sl_http_call *call)
+static void refuse_wrong(struct sl_http_call *call,
+                         struct sl_wrong_tokens *wrong)
 {
     const struct sl_admin *admin = sl_admin_of(call);
     char peer[SL_IP_TEXT] = "unix";
@@ -333,7 +359,7 @@ static void refuse_wrong(struct sl_http_call *call)
         sl_ip_print(&call->peer, peer);
     if (admin->wrong_token)
         admin->wrong_token(admin->ctx, peer);
-    call->worker->wrong_count++;
+    wrong->count++;
     sl_http_refuse(call, 401, "UNAUTHORIZED",
                    "this is neither admin_token nor admin_read_token");
 }
@@ -342,6 +368,7 @@ void sl_session_post(struct sl_http_call *call)
 {
     const struct sl_server *server = call->worker->server;
     struct sl_session session = {.begin = sl_http_now(call) / SL_S * SL_S};
+    struct sl_wrong_tokens *wrong;
     struct sl_str token;
 
     if (!sl_admin_admit(call) ||
@@ -349,15 +376,16 @@ void sl_session_post(struct sl_http_call *call)
                          "{\"token\":\"TOKEN\"}", &token))
         return;
     session.read_only = sl_server_read_token_ok(call->worker, token);
+    wrong = find_wrong(call);
     if (server->token.len == 0)
         describe(call, true, false, NULL);
-    else if (!may_sign_in(call))
+    else if (!may_sign_in(call, wrong))
         return;
     else if (session.read_only || sl_server_token_ok(call->worker, token)) {
         session.number = ++call->worker->sessions[session.read_only].begun;
         begin(call, &session);
     } else {
-        refuse_wrong(call);
+        refuse_wrong(call, wrong);
     }
 }
 
