@@ -424,7 +424,7 @@ const char sl_demo_policy[] =
     "    rate: { free: 120/month, pro: 1200/month }\n"
     "    deny:\n"
     "      status: 402\n"
-    "      message: \"All {limit} minutes of this month are used.\"\n"
+    "      message: \"{remaining} of {limit} minutes are left this month.\"\n"
     "\n"
     "features:\n"
     "  exports:\n"

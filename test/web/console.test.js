@@ -105,7 +105,11 @@ test("every section, light and dark, narrow and wide", async (t) => {
         for (const section of SECTIONS) {
             await open(page, sluiced, section);
             await fits(page);
-            if (width === 1440 || section === "overview")
+            assert.deepEqual(await page.evaluate(() =>
+                [...document.querySelectorAll("nav, .scroll")]
+                    .filter((one) => one.scrollWidth > one.clientWidth)
+                    .map((one) => one.textContent)), [], `cut at ${width} px: ${section}`);
+            if (width === 1440 || section === "overview" || section === "who")
                 await accessible(page);
             await shot(page, `${section}-${width}-${scheme}`);
         }

@@ -130,7 +130,7 @@ test("a monthly 402 shows the date and the link, a 503 the banner", async (t) =>
     await press(page, "#transcribe", 5);
     await inside(page, "transcribing", ".box").waitFor();
     assert.match(await inside(page, "transcribing", ".box").innerText(),
-        /You have reached the limit of your plan\s+All 120 minutes of this month are used\.\s+It resets on (November 30|December 1)\.\s+Upgrade/);
+        /You have reached the limit of your plan\s+20 of 120 minutes are left this month\.\s+It resets on (November 30|December 1)\.\s+Upgrade/);
     assert.match(await inside(page, "transcribing", "a").getAttribute("href"),
                  /#plans$/);
     await press(page, "#export", 1);

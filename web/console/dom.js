@@ -25,6 +25,7 @@ export const key = (name) => el("bdi", { class: "key", dir: "auto" }, name);
 
 export const pill = (kind, text) => el("span", { class: `pill ${kind}` }, text);
 
+// On narrow screens each row is a list of its cells, with the headings as labels.
 export function table(head, rows, empty = "Nothing here.") {
     if (rows.length === 0)
         return el("p", { class: "empty" }, empty);
@@ -36,7 +37,8 @@ export function table(head, rows, empty = "Nothing here.") {
             el("tbody", {}, rows.map((row) => el("tr", {},
                 row.map((cell, i) => i === 0
                     ? el("th", { scope: "row" }, cell)
-                    : el("td", { class: kind(head[i]) }, cell)))))));
+                    : el("td", { class: kind(head[i]), "data-label": title(head[i]) },
+                         el("span", {}, cell))))))));
 }
 
 // Numbers are on the right; what can be done stays in sight.

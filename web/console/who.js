@@ -219,7 +219,7 @@ async function showAny(scope, id, after) {
 }
 
 export function open(main) {
-    const places = Object.keys(NAMES).map((scope) => [scope, el("div")]);
+    const places = Object.keys(NAMES).map((scope) => [scope, el("div", { class: "aligned" })]);
     const blocks = el("div");
 
     main.append(
