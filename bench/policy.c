@@ -1,11 +1,13 @@
 /* policy.c -- the rows of policies: what a whole decision costs.
  *
  * From facts to rendered headers, on a state that fits the cache, against the
- * bare take of one limit in it; with a thousand routes against ten; and by
- * routes with a cost and conditions against routes without.
+ * bare take of one limit in it; with a thousand routes against ten; by routes
+ * with a cost and conditions against routes without; and denials, a million in
+ * a second, that the denial ring or the recorder sees, against those that
+ * neither does.
  *
- * `bench-policy plain N` and `bench-policy conditions N` make N decisions and
- * measure nothing, to count instructions.
+ * `bench-policy plain N` makes N decisions and measures nothing, to count
+ * instructions; so do `conditions`, `denials`, `ring` and `recorder`.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,8 @@
 #include "engine/check.h"
 #include "engine/render.h"
 #include "pair.h"
+#include "server/denial_ring.h"
+#include "server/recorder.h"
 
 #define KEYS 1000 /* users; all in cache */
 
@@ -26,7 +30,10 @@ struct bench {
     unsigned first, count; /* routes that are asked for */
     struct sl_str paths[1000], users[KEYS];
     uint64_t at;
+    uint64_t cost; /* 0: none is given */
     sl_ns now;
+    struct sl_denial_ring *ring; /* or NULL */
+    struct sl_recorder *recorder;
 };
 
 static void die(const char *why)
@@ -131,6 +138,8 @@ static uint64_t whole_decision(void *ctx, uint64_t rounds)
             .ip = SL_STR("203.0.113.5"),
             .headers = headers,
             .header_count = SL_LEN(headers),
+            .has_cost = b->cost > 0,
+            .cost = b->cost,
             .now = b->now += 1000,
         };
 
@@ -141,6 +150,10 @@ static uint64_t whole_decision(void *ctx, uint64_t rounds)
         if (sl_render(&b->check.decision, &b->arena, &out))
             die("could not render");
         sum += out.header_count;
+        if (b->ring)
+            sl_denial_ring_decision(b->ring, &b->check.decision);
+        if (b->recorder)
+            sl_recorder_check(b->recorder, &b->check);
     }
     return sum;
 }
@@ -186,26 +199,79 @@ static uint64_t conditional_half(void *ctx, uint64_t rounds)
     return whole_decision(b, rounds);
 }
 
+/* ---- denials ---- */
+
+static struct sl_denial_ring *ring;
+static struct sl_recorder *recorder;
+
+static void open_denials(struct bench *b)
+{
+    static const struct sl_hash_key key = {1, 2};
+
+    open_bench(b, 10, 10);
+    b->cost = 10000000; /* more than the limit ever has */
+    if (sl_denial_ring_open(NULL, &ring) ||
+        sl_recorder_open(NULL, &key, &recorder))
+        die("there is no memory");
+    sl_denial_ring_keep(ring, true);
+    sl_recorder_keep(recorder, true);
+}
+
+static uint64_t with_ring(void *ctx, uint64_t rounds)
+{
+    struct bench *b = ctx;
+    uint64_t sum;
+
+    b->ring = ring;
+    sum = whole_decision(b, rounds);
+    b->ring = NULL;
+    return sum;
+}
+
+static uint64_t with_recorder(void *ctx, uint64_t rounds)
+{
+    struct bench *b = ctx;
+    uint64_t sum;
+
+    b->recorder = recorder;
+    sum = whole_decision(b, rounds);
+    b->recorder = NULL;
+    return sum;
+}
+
 /* Makes decisions for others to measure. */
 static int only_decide(const char *which, const char *rounds)
 {
-    static struct bench b;
+    static const struct {
+        const char *name;
+        uint64_t (*decide)(void *ctx, uint64_t rounds);
+    } kinds[] = {
+        {"conditions", conditional_half},
+        {"denials",    whole_decision  },
+        {"ring",       with_ring       },
+        {"recorder",   with_recorder   },
+    };
+    static struct bench mixed, denials;
     uint64_t count = strtoull(rounds, NULL, 10);
 
-    open_bench(&b, 20, 10);
-    return strcmp(which, "conditions") == 0 ? conditional_half(&b, count) == 0
-                                            : plain_half(&b, count) == 0;
+    open_bench(&mixed, 20, 10);
+    open_denials(&denials);
+    for (size_t i = 0; i < SL_LEN(kinds); i++)
+        if (strcmp(which, kinds[i].name) == 0)
+            return kinds[i].decide(i == 0 ? &mixed : &denials, count) == 0;
+    return plain_half(&mixed, count) == 0;
 }
 
 int main(int argc, char **argv)
 {
-    static struct bench ten, thousand, mixed;
+    static struct bench ten, thousand, mixed, denials;
 
     if (argc == 3)
         return only_decide(argv[1], argv[2]);
     open_bench(&ten, 10, 10);
     open_bench(&thousand, 1000, 1000);
     open_bench(&mixed, 20, 10);
+    open_denials(&denials);
     print_row("whole decision", measure(bare_take, &ten, whole_decision, &ten),
               10, "facts to headers, 10 routes, against the bare take");
     print_row("1,000 routes",
@@ -214,5 +280,11 @@ int main(int argc, char **argv)
     print_row("cost and conditions",
               measure(plain_half, &mixed, conditional_half, &mixed), 1.1,
               "a cost and two conditions on a route, against one without");
+    print_row("denial ring",
+              measure(whole_decision, &denials, with_ring, &denials), 1.05,
+              "a denial that the ring sees, against one that it does not");
+    print_row("recorder",
+              measure(whole_decision, &denials, with_recorder, &denials), 1.05,
+              "a denial that what-if records or leaves out, against neither");
     return 0;
 }
