@@ -1,13 +1,17 @@
 """spread.py PID ADDRESS ROUNDS [proxy]: open 2, 3 and 4 connections, ROUNDS times
 each, and print how many each thread of the daemon PID has: the sockets in each
-epoll set. With `proxy` they begin with a PROXY header."""
+epoll set. With `proxy` they begin with a PROXY header and a request: the thread
+that accepts a connection watches it, too, until it has read the header."""
 import os
 import socket
 import sys
 import time
 
 pid, address, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-header = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0" if len(sys.argv) > 4 else b""
+proxy = len(sys.argv) > 4
+header = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"
+body = b'{"path":"/x"}'
+head = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
 
 
 def connect():
@@ -17,7 +21,8 @@ def connect():
     else:
         host, port = address.rsplit(":", 1)
         client = socket.create_connection((host, int(port)), 60)
-    client.sendall(header)
+    if proxy:
+        client.sendall(header + head % len(body) + body)
     return client
 
 
@@ -54,6 +59,8 @@ start = watched()
 for total in 2, 3, 4:
     for _ in range(rounds):
         clients = [connect() for _ in range(total)]
+        for one in clients if proxy else []:
+            assert one.recv(65536).startswith(b"HTTP/1.1 200")
         print(total, "as", *wait_for(start, total))
         for one in clients:
             one.close()
