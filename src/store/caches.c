@@ -231,6 +231,14 @@ void sl_denial_cache_close(struct sl_denial_cache *denials)
 #define EARLY      (200 * SL_MS) /* before its end a lease goes back */
 #define WORDS_MOST 4096          /* of a name and its numbers */
 
+/* A lease that serves fewer than two takes costs more than it saves: it is
+ * requested and returned. If half of JUDGED leases were so, for CAREFUL only a
+ * key with takes within SOON of each other is leased, after OFTEN of them. */
+#define JUDGED  256
+#define CAREFUL (30 * SL_S)
+#define SOON    (250 * SL_MS)
+#define OFTEN   2
+
 /* Invariants
  *   (1) all > 0 exactly if it is in the list `by_end`; then left <= all.
  *   (2) While it is away it has no lease, and its place is kept. */
@@ -250,6 +258,8 @@ struct sl_lease {
     sl_ns asked;     /* when that was */
     bool away;
     uint8_t name;
+    unsigned often;  /* takes within SOON less those that were not */
+    unsigned served; /* takes of this lease */
     unsigned slot;
     size_t name_len;
     struct sl_buf words; /* its name and numbers, for the store */
@@ -261,7 +271,9 @@ struct sl_lease_cache {
     const struct sl_alloc *alloc;
     sl_lease_keep_f *keep;
     bool melt;
-    unsigned most; /* places; a multiple of WAYS */
+    unsigned most;          /* places; a multiple of WAYS */
+    unsigned ended, wasted; /* leases since the last judgement */
+    sl_ns careful_until;
     struct by_end by_end;
     struct sl_lease list[];
 };
@@ -351,6 +363,7 @@ static struct sl_lease *place(struct sl_lease_cache *leases,
     if (lease && !sl_hash128_eq(lease->hash, hash)) {
         lease->hash = hash;
         lease->demand = 0;
+        lease->often = 0;
         lease->asked = now - RECENT; /* not recently */
     }
     return lease;
@@ -379,6 +392,7 @@ static void spend(struct sl_lease *lease, struct sl_part *part, sl_ns now)
     sl_ns passed = now - lease->made;
 
     lease->left -= part->cost;
+    lease->served++;
     lease->demand = sl_add_sat(lease->demand, part->cost);
     part->answer = (struct sl_answer){
         .outcome = SL_ALLOW,
@@ -409,6 +423,44 @@ bool sl_lease_cache_spend(struct sl_lease_cache *leases,
     return true;
 }
 
+/* ---- leases: is a key worth one? ---- */
+
+/* A lease has ended. One that was spent was not in vain. */
+static void judge(struct sl_lease_cache *leases, struct sl_lease *lease,
+                  sl_ns now)
+{
+    bool wasted = lease->served < 2 && lease->left > 0;
+
+    lease->often = wasted ? 0 : OFTEN + 1;
+    leases->wasted += wasted;
+    if (++leases->ended < JUDGED)
+        return;
+    if (leases->wasted > JUDGED / 2)
+        leases->careful_until = sl_ns_add_sat(now, CAREFUL);
+    leases->ended = leases->wasted = 0;
+}
+
+/* A take without a lease. */
+static void count_take(struct sl_lease *lease, sl_ns now)
+{
+    bool recent = is_recent(lease, now);
+
+    if (recent && now - lease->asked < SOON)
+        lease->often += lease->often <= OFTEN;
+    else
+        lease->often -= lease->often > 0;
+    if (!recent)
+        lease->often = 0;
+}
+
+/* After a clock step backwards nothing is known. */
+static bool is_worth(const struct sl_lease_cache *leases,
+                     const struct sl_lease *lease, sl_ns now)
+{
+    return now >= leases->careful_until ||
+           now < leases->careful_until - CAREFUL || lease->often >= OFTEN;
+}
+
 /* ---- leases: requests ---- */
 
 /* The lease can no longer be spent. If the clock has stepped back, all of it
@@ -421,8 +473,10 @@ static struct sl_lease_request withdraw(struct sl_lease_cache *leases,
                                      .left = melted ? 0 : left_at(lease, now),
                                      .till = lease->till};
 
-    if (lease->all > 0)
+    if (lease->all > 0) {
         TAILQ_REMOVE(&leases->by_end, lease, ends); /* (1) */
+        judge(leases, lease, now);
+    }
     lease->was = melted ? 0 : lease->left;
     lease->all = lease->left = 0;
     return ended;
@@ -485,11 +539,16 @@ void sl_lease_cache_ask(struct sl_lease_cache *leases,
         if (!is_recent(lease, now))
             lease->demand = 0;
         lease->demand = sl_add_sat(lease->demand, take->parts[i].cost);
+        if (lease->all == 0)
+            count_take(lease, now);
         ret->words[i] = withdraw(leases, lease, now);
         set_melting(leases, lease, take->parts[i].limit);
         ret->frees |= ret->words[i].left > 0;
-        if (keep_words(leases, lease, &take->parts[i], near))
+        if (is_worth(leases, lease, now))
             ret->words[i].want = wanted(lease, &take->parts[i], now);
+        if (ret->words[i].want > 0 &&
+            !keep_words(leases, lease, &take->parts[i], near))
+            ret->words[i].want = 0;
         lease->asked = now;
         lease->slot = slot;
         lease->name = keys->names[i];
@@ -521,6 +580,7 @@ static void begin(struct sl_lease_cache *leases, struct sl_lease *lease,
                   const struct sl_lease_grant *grant, sl_ns sent)
 {
     lease->all = lease->left = grant->has;
+    lease->served = 0;
     lease->till = grant->till;
     lease->until = sent + grant->life;
     lease->made = sent;

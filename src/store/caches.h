@@ -18,6 +18,8 @@
  * at most the share of the capacity in the policy, for each loop, and at most
  * twice what the loop took since its last request, plus what melts in twice
  * that time. A key with fewer than two takes in two seconds is not leased.
+ * While most leases of a loop are returned unspent, only keys with several
+ * takes in quick succession are.
  */
 #ifndef SL_STORE_CACHES_H
 #define SL_STORE_CACHES_H

@@ -459,6 +459,89 @@ TEST(full)
     sl_lease_cache_close(w.leases);
 }
 
+/* Leases `key`, spends `cost` of the four `times` times, and returns it. */
+static void use(struct world *w, const char *key, uint64_t cost, unsigned times,
+                sl_ns now)
+{
+    struct sl_lease_end end;
+
+    set_keys(w, key, NULL, 1);
+    ask(w, now);
+    ask(w, now + SL_S);
+    CHECK_EQ(w->asks.words[0].want, 4);
+    land(w, 4, SL_S, 1, now + SL_S);
+    set_keys(w, key, NULL, cost);
+    while (times-- > 0)
+        CHECK(spend(w, now + SL_S));
+    CHECK(sl_lease_cache_end(w->leases, now + 2 * SL_S, true, &end));
+    sl_lease_cache_lost(w->leases, &end.asks, false, &w->counts);
+}
+
+/* Is a lease requested by the last of two takes, a second between them? */
+static bool is_leased(struct world *w, const char *key, sl_ns now)
+{
+    set_keys(w, key, NULL, 1);
+    ask(w, now);
+    sl_lease_cache_lost(w->leases, &w->asks, true, &w->counts);
+    ask(w, now + SL_S);
+    sl_lease_cache_lost(w->leases, &w->asks, true, &w->counts);
+    return w->asks.words[0].want > 0;
+}
+
+TEST(useful)
+{
+    struct world w;
+    sl_ns now = T0;
+
+    open_world(&w, "50/s burst 100", 50);
+    CASE("as long as half of the leases are worth it, all keys have them");
+    for (unsigned i = 0; i < 4 * 256; i++, now += 4 * SL_S)
+        use(&w, "k", i % 4 == 1 ? 4 : 1, i % 4 < 2 ? 2 - i % 4 : i % 4 - 2,
+            now);
+    CHECK(is_leased(&w, "k", now));
+    sl_lease_cache_close(w.leases);
+}
+
+TEST(wasted)
+{
+    struct sl_lease_end end;
+    struct world w;
+    sl_ns now = T0;
+
+    open_world(&w, "50/s burst 100", 50);
+    for (unsigned i = 0; i < 255; i++, now += 4 * SL_S)
+        use(&w, "k", 1, i < 127 ? 2 : 1, now);
+    CHECK(is_leased(&w, "j", now));
+    CASE("if most are wasted, keys that come now and then have none");
+    use(&w, "k", 1, 0, now);
+    now += 2 * SL_S; /* the judgement */
+    CHECK(!is_leased(&w, "j", now));
+    CASE("a key whose takes follow each other soon has");
+    for (unsigned i = 0; i < 3; i++) {
+        set_keys(&w, "hot", NULL, 1);
+        ask(&w, now + i * 249 * SL_MS);
+        CHECK_EQ(w.asks.count, i == 2);
+    }
+    now += 498 * SL_MS;
+    land(&w, 6, SL_S, 1, now);
+    CHECK(spend(&w, now) && spend(&w, now));
+    CHECK(sl_lease_cache_end(w.leases, now, true, &end));
+    sl_lease_cache_lost(w.leases, &end.asks, false, &w.counts);
+    CASE("and again at once, because it was good");
+    ask(&w, now + SL_S);
+    CHECK_EQ(w.asks.count, 1);
+    sl_lease_cache_lost(w.leases, &w.asks, true, &w.counts);
+    CASE("but not if it comes seldom");
+    ask(&w, now + 2 * SL_S);
+    CHECK_EQ(w.asks.count, 0);
+    CASE("after a while all are tried again; likewise after a clock step");
+    now += 30 * SL_S - 498 * SL_MS;
+    CHECK(!is_leased(&w, "i", now - SL_S - 1));
+    CHECK(is_leased(&w, "h", now - SL_S));
+    CHECK(is_leased(&w, "g", T0));
+    sl_lease_cache_close(w.leases);
+}
+
 TEST(memory)
 {
     unsigned n = 1;
