@@ -300,7 +300,3 @@ bool sl_prechecks_read(const struct sl_prechecks *guards, struct sl_str header)
 const char *const sl_mode_words[3] = {"enforce", "shadow", "off"};
 const char *const sl_forwarded_words[2] = {"x-forwarded-for", "forwarded"};
 const char *const sl_failure_words[3] = {"allow", "local", "deny"};
-const char *const sl_algorithm_words[SL_ALGORITHMS] = {
-    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
-    "ES384", "ES512", "EdDSA", "HS256", "HS384", "HS512",
-};

@@ -173,9 +173,8 @@ extern const char *const sl_mode_words[3];
 extern const char *const sl_forwarded_words[2];
 extern const char *const sl_failure_words[3];
 
-/* In the order of the bits of enum sl_token_algorithm. */
+/* Of tokens: bits of enum sl_token_algorithm, ALGORITHMS of schema.def. */
 #define SL_ALGORITHMS 13
-extern const char *const sl_algorithm_words[SL_ALGORITHMS];
 
 /* Dialects of headers, as bits. 0 is none. */
 enum sl_dialect {
@@ -221,7 +220,7 @@ struct sl_sources {
 struct sl_jwt {
     bool written;           /* false: the rest is empty */
     struct sl_sources from; /* headers and cookies */
-    unsigned algorithms;    /* bits, as sl_algorithm_words; 0: the keys' */
+    unsigned algorithms;    /* bits; 0: those of the keys */
     struct sl_str jwks;     /* "file:PATH" or a URL; or: */
     struct sl_str secret;   /* of HMAC; exactly one of the two is set */
     struct sl_str issuer;   /* "": any */
