@@ -16,7 +16,8 @@
 #             compiles in half the time.
 #             With SL_SHORT (also in tsan): long flows in daemon-flows, nine of
 #             ten connections and imported subjects in daemon tests, two of
-#             three kills in thread tests; plain has them.
+#             three kills in thread tests, seven of ten keys that flood a table;
+#             plain has them.
 #   clients   js-next: `next build` needs a compiler of 140 MB.
 #   plain     clients: a stage of its own.
 #             daemon, dynamo, redis and shared: asan runs the same programs.
