@@ -347,7 +347,8 @@ def main():
         breaker()
         wsgi_middleware(client)
         asgi_middleware(daemon.url)
-        guide(root, daemon, folder)
+        guide(root, Daemon(program, f"{root}/examples/web.yaml",
+                           "--usage", f"sqlite:{folder}/page.db"), folder)
     tap.done()
 
 
