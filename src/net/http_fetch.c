@@ -17,11 +17,16 @@
 
 #include "net/address.h"
 
+#define IDLE_MOST   64  /* handles that are kept */
+#define CONNECTIONS 256 /* that stay open */
+
 struct sl_http_fetcher {
     struct sl_loop *loop;
     const struct sl_alloc *alloc;
     CURLM *multi;
     struct sl_timer *timer;
+    CURL *idle[IDLE_MOST]; /* with the options that are always the same */
+    unsigned idle_count;
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -144,7 +149,10 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
 static void drop(struct sl_http_fetcher *fetcher, struct sl_http_fetch *fetch)
 {
     curl_multi_remove_handle(fetcher->multi, fetch->easy);
-    curl_easy_cleanup(fetch->easy);
+    if (fetcher->idle_count < IDLE_MOST)
+        fetcher->idle[fetcher->idle_count++] = fetch->easy;
+    else
+        curl_easy_cleanup(fetch->easy);
     curl_slist_free_all(fetch->list);
     fetch->easy = fetch->list = NULL;
 }
@@ -247,6 +255,8 @@ static int open_multi(struct sl_http_fetcher *fetcher)
     if (!multi)
         return SLUICE_ENOMEM;
     fetcher->multi = multi;
+    /* Without it, curl closes open connections when fewer requests run. */
+    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS);
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, fetcher);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timeout);
@@ -283,6 +293,8 @@ void sl_http_fetcher_close(struct sl_http_fetcher *fetcher)
 {
     if (!fetcher)
         return;
+    while (fetcher->idle_count > 0)
+        curl_easy_cleanup(fetcher->idle[--fetcher->idle_count]);
     if (fetcher->multi)
         curl_multi_cleanup(fetcher->multi);
     sl_timer_free(fetcher->timer);
@@ -314,7 +326,43 @@ static curl_socket_t on_open(void *ctx, curlsocktype purpose,
 
 /* ---- one document ---- */
 
-/* Returns the first error: a security option must not be missing. */
+/* What is the same for all. Returns the first error: a security option must
+ * not be missing. */
+static CURLcode set_always(CURL *easy)
+{
+    static const struct {
+        CURLoption option;
+        long value;
+    } numbers[] = {
+        {CURLOPT_FOLLOWLOCATION, 0                      },
+        {CURLOPT_NETRC,          CURL_NETRC_IGNORED     },
+        {CURLOPT_NOSIGNAL,       1                      },
+        {CURLOPT_QUICK_EXIT,     1                      },
+        {CURLOPT_SSL_VERIFYPEER, 1                      },
+        {CURLOPT_SSL_VERIFYHOST, 2                      },
+        {CURLOPT_SSLVERSION,     CURL_SSLVERSION_TLSv1_2},
+    };
+    static const struct {
+        CURLoption option;
+        const char *value;
+    } texts[] = {
+        {CURLOPT_PROTOCOLS_STR, "http,https"             },
+        {CURLOPT_PROXY,         ""                       },
+        {CURLOPT_USERAGENT,     "sluiced/" SLUICE_VERSION},
+    };
+    CURLcode code = CURLE_OK;
+
+    for (size_t i = 0; code == CURLE_OK && i < SL_LEN(numbers); i++)
+        code = curl_easy_setopt(easy, numbers[i].option, numbers[i].value);
+    for (size_t i = 0; code == CURLE_OK && i < SL_LEN(texts); i++)
+        code = curl_easy_setopt(easy, texts[i].option, texts[i].value);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    return code;
+}
+
+/* What a request has of its own. Each option is set for each request: the
+ * handle may have been used before. */
 static CURLcode set_options(CURL *easy, struct sl_http_fetch *fetch)
 {
     sl_ns connect =
@@ -323,35 +371,20 @@ static CURLcode set_options(CURL *easy, struct sl_http_fetch *fetch)
         CURLoption option;
         long value;
     } numbers[] = {
-        {CURLOPT_FOLLOWLOCATION,    0                                        },
-        {CURLOPT_NETRC,             CURL_NETRC_IGNORED                       },
-        {CURLOPT_NOSIGNAL,          1                                        },
-        {CURLOPT_QUICK_EXIT,        1                                        },
-        {CURLOPT_SSL_VERIFYPEER,    1                                        },
-        {CURLOPT_SSL_VERIFYHOST,    2                                        },
         {CURLOPT_TIMEOUT_MS,        (long)(fetch->timeout / SL_MS)           },
         {CURLOPT_CONNECTTIMEOUT_MS, (long)(connect / SL_MS)                  },
         {CURLOPT_MAXFILESIZE,       fetch->any_status ? 0 : (long)fetch->most},
-        {CURLOPT_SSLVERSION,        CURL_SSLVERSION_TLSv1_2                  },
     };
     CURLcode code = curl_easy_setopt(easy, CURLOPT_URL, fetch->url);
 
     for (size_t i = 0; code == CURLE_OK && i < SL_LEN(numbers); i++)
         code = curl_easy_setopt(easy, numbers[i].option, numbers[i].value);
     if (code == CURLE_OK)
-        code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+        code = curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION,
+                                fetch->guard ? on_open : NULL);
     if (code == CURLE_OK)
-        code = curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    if (code == CURLE_OK)
-        code = curl_easy_setopt(easy, CURLOPT_USERAGENT,
-                                "sluiced/" SLUICE_VERSION);
-    if (code == CURLE_OK && fetch->guard)
-        code = curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
-    if (code == CURLE_OK && fetch->guard)
         code = curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, fetch);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch);
-    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, fetch);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, fetch);
     return code;
@@ -393,28 +426,42 @@ static int on_request(void *ctx, char *peer, char *own, int peer_port,
 
 static CURLcode set_sent(CURL *easy, struct sl_http_fetch *fetch)
 {
-    CURLcode code = CURLE_OK;
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION,
+                                     fetch->once ? on_request : NULL);
 
     fetch->began = false;
-    if (fetch->once) {
-        code = curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request);
-        curl_easy_setopt(easy, CURLOPT_PREREQDATA, fetch);
-    }
-    if (code == CURLE_OK && fetch->send.at) {
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, fetch);
+    if (code == CURLE_OK && !fetch->send.at)
+        code = curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    if (code == CURLE_OK && fetch->send.at)
         code = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
                                 (curl_off_t)fetch->send.len);
-        if (code == CURLE_OK)
-            code = curl_easy_setopt(easy, CURLOPT_POSTFIELDS, fetch->send.at);
-    }
-    if (code == CURLE_OK && fetch->method)
+    if (code == CURLE_OK && fetch->send.at)
+        code = curl_easy_setopt(easy, CURLOPT_POSTFIELDS, fetch->send.at);
+    if (code == CURLE_OK)
         code = curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, fetch->method);
     return code == CURLE_OK ? set_headers(easy, fetch) : code;
+}
+
+/* A handle that was used before, or a new one; NULL: no memory. */
+static CURL *take_handle(struct sl_http_fetcher *fetcher)
+{
+    CURL *easy;
+
+    if (fetcher->idle_count > 0)
+        return fetcher->idle[--fetcher->idle_count];
+    easy = curl_easy_init();
+    if (easy && set_always(easy) != CURLE_OK) {
+        curl_easy_cleanup(easy);
+        easy = NULL;
+    }
+    return easy;
 }
 
 int sl_http_fetch_begin(struct sl_http_fetcher *fetcher,
                         struct sl_http_fetch *fetch)
 {
-    CURL *easy = curl_easy_init();
+    CURL *easy = take_handle(fetcher);
 
     fetch->result = SL_HTTP_FETCH_GOOD;
     fetch->status = 0;

@@ -837,6 +837,7 @@ static const char *const steps[] = {
     INDEX_OF_OVERRIDES,
     INDEX_OF_RETRIES,
     COLUMN_OF_EXTENSIONS,
+    INDEXES_OF_WAITING,
 };
 
 #define LATEST ((int)SL_LEN(steps))

@@ -82,6 +82,7 @@ static const char *const steps[] = {
     INDEX_OF_OVERRIDES,
     INDEX_OF_RETRIES,
     COLUMN_OF_EXTENSIONS,
+    INDEXES_OF_WAITING,
 };
 
 /* ---- errors ---- */

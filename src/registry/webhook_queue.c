@@ -23,6 +23,13 @@ int sl_webhook_schedule(struct sl_database *db, struct sl_str org,
                         SL_WEBHOOK_LEASED);
 }
 
+/* Numbers of deliveries that one query changes; 0: none. */
+#define GROUP 8
+_Static_assert(GROUP == SL_WEBHOOK_LEASED,
+               "what a claim leases of an endpoint");
+#define EACH_OF(n)                                                             \
+    (n)[0], (n)[1], (n)[2], (n)[3], (n)[4], (n)[5], (n)[6], (n)[7]
+
 /* ---- claims ---- */
 
 struct lane {
@@ -147,14 +154,16 @@ static int lease_due(struct claim *c, const struct lane *lane, int64_t room,
                      struct pace *pace)
 {
     const enum sl_query q = SL_QUERY_DUE;
-    struct sl_webhook_claimed row = {0};
+    struct sl_webhook_claimed row = {.lease = c->job->now + c->w->lease};
     struct sl_str texts[SL_CLAIMED_ENDPOINT];
+    uint64_t numbers[GROUP] = {0};
+    unsigned count = 0;
     bool allowed = true;
     int found = 0, err = 0;
 
     sl_query_bind(c->db, q, "tnit", lane->id, c->job->now, SL_WEBHOOK_LEASED,
                   lane->org);
-    while (!err && allowed && room > 0 && c->job->text.len < c->w->bytes &&
+    while (!err && allowed && count < room && c->job->text.len < c->w->bytes &&
            (found = sl_query_next(
                 c->db, q, NULL, "ccncttt", &row.number, &row.tries, &row.at,
                 &row.held, &texts[SL_CLAIMED_MESSAGE], &texts[SL_CLAIMED_TYPE],
@@ -162,15 +171,15 @@ static int lease_due(struct claim *c, const struct lane *lane, int64_t room,
         err = take_pace(c, lane, pace, &allowed);
         if (err || !allowed)
             break;
-        row.lease = c->job->now + c->w->lease;
-        err = sl_query_run(c->db, SL_QUERY_LEASE_DELIVERY, "cn", row.number,
-                           row.lease);
+        numbers[count++] = row.number;
         write_claimed(c, lane, &row, texts);
-        room--;
     }
     sl_query_reset(c->db, q);
     if (!err && found < 0)
         err = found;
+    if (!err && count > 0)
+        err = sl_query_run(c->db, SL_QUERY_LEASE_DELIVERIES, "ncccccccc",
+                           row.lease, EACH_OF(numbers));
     return err ? err : c->out.err;
 }
 
@@ -400,30 +409,114 @@ static int lock_endpoints(struct sl_database *db,
     return err;
 }
 
-/* One round trip for what record_one() reads of all results. */
+/* A success needs no look at its row, which most results are. */
+static bool is_plain(const struct sl_webhook_result *r)
+{
+    return !r->returned && !r->held && r->attempt.status / 100 == 2;
+}
+
+/* The numbers of the next GROUP successes. Returns where to go on. */
+static unsigned next_group(const struct sl_webhook_job *w, unsigned i,
+                           uint64_t numbers[GROUP])
+{
+    unsigned count = 0;
+
+    memset(numbers, 0, GROUP * sizeof(numbers[0]));
+    for (; i < w->count && count < GROUP; i++)
+        if (is_plain(&w->results[i]))
+            numbers[count++] = w->results[i].number;
+    return i;
+}
+
+/* One round trip for what is read of all results. */
 static int read_results(struct sl_database *db, const struct sl_webhook_job *w)
 {
+    uint64_t numbers[GROUP];
     int err = lock_endpoints(db, w);
 
+    for (unsigned i = 0; i < w->count && !err;) {
+        i = next_group(w, i, numbers);
+        if (numbers[0] > 0)
+            err = sl_query_prefetch(db, SL_QUERY_ARE_WAITING, "icccccccc", 0,
+                                    EACH_OF(numbers));
+    }
     for (unsigned i = 0; i < w->count && !err; i++) {
         const struct sl_webhook_result *r = &w->results[i];
 
+        if (is_plain(r))
+            continue;
         err = sl_query_prefetch(db, SL_QUERY_DELIVERY, "c", r->number);
-        if (!err && !r->returned && r->attempt.status / 100 != 2)
+        if (!err && !r->returned)
             err = sl_query_prefetch(db, SL_QUERY_FAILURES, "t", r->endpoint);
     }
     return err ? err : sl_query_fetch(db);
 }
 
+static void note_delivered(const struct sl_webhook_job *w, unsigned first,
+                           unsigned end, uint64_t number)
+{
+    for (unsigned i = first; i < end; i++)
+        w->results[i].known |=
+            is_plain(&w->results[i]) && w->results[i].number == number;
+}
+
+/* Ends the deliveries that have succeeded. `known` of the others: it was ended
+ * before, or erased. */
+static int put_delivered(struct sl_database *db, const struct sl_webhook_job *w,
+                         sl_ns now)
+{
+    const enum sl_query q = SL_QUERY_ARE_WAITING;
+    uint64_t numbers[GROUP], number = 0;
+    unsigned end;
+    int found = 0, err = 0;
+
+    for (unsigned i = 0; i < w->count; i++)
+        w->results[i].known = w->results[i].disabled = false;
+    for (unsigned first = 0; first < w->count && !err; first = end) {
+        end = next_group(w, first, numbers);
+        if (numbers[0] == 0)
+            continue;
+        sl_query_bind(db, q, "icccccccc", 0, EACH_OF(numbers));
+        while ((found = sl_query_next(db, q, NULL, "c", &number)) == 1)
+            note_delivered(w, first, end, number);
+        sl_query_reset(db, q);
+        err = found < 0 ? found
+                        : sl_query_run(db, SL_QUERY_DELIVERED, "ncccccccc", now,
+                                       EACH_OF(numbers));
+    }
+    return err;
+}
+
+/* Of a success; `before` is the one before it, or NULL. */
+static int put_success(struct sl_database *db, struct sl_webhook_result *r,
+                       const struct sl_webhook_result *before)
+{
+    int err;
+
+    r->attempt.before = r->tries;
+    r->attempt.failures = 0;
+    sl_retry_judge(&r->attempt, &r->retry);
+    err = put_attempt(db, r);
+    if (err || (before && sl_str_eq(before->endpoint, r->endpoint)))
+        return err;
+    return sl_query_run(db, SL_QUERY_RESET_FAILURES, "t", r->endpoint);
+}
+
 int sl_webhook_record(struct sl_database *db, struct sl_job *job)
 {
     struct sl_webhook_job *w = job->webhook;
+    const struct sl_webhook_result *before = NULL;
     int err = read_results(db, w);
 
+    if (!err)
+        err = put_delivered(db, w, job->now);
     for (unsigned i = 0; i < w->count && !err; i++) {
         struct sl_webhook_result *r = &w->results[i];
+        bool is_success = is_plain(r) && r->known;
 
-        err = record_one(db, r, job->now);
+        err = is_success ? put_success(db, r, before)
+                         : record_one(db, r, job->now);
+        before = is_success ? r : NULL;
         if (!err)
             err = move_pace(db, w, r, job->now);
         /* While others are leased, a success makes nothing due: the result of
@@ -441,12 +534,12 @@ int sl_webhook_count(struct sl_database *db, struct sl_webhook_counts *ret)
 {
     int64_t waiting = 0, stopped = 0, dead = 0, disabled = 0;
     sl_ns oldest = 0;
-    int found = sl_query_one(db, SL_QUERY_COUNT_DELIVERIES, "i n", 0, &waiting);
+    int found = sl_query_one(db, SL_QUERY_COUNT_WAITING, " n", &waiting);
 
     if (found >= 0)
         found = sl_query_one(db, SL_QUERY_COUNT_STOPPED, " n", &stopped);
     if (found >= 0)
-        found = sl_query_one(db, SL_QUERY_COUNT_DELIVERIES, "i n", 2, &dead);
+        found = sl_query_one(db, SL_QUERY_COUNT_DEAD, " n", &dead);
     if (found >= 0)
         found = sl_query_one(db, SL_QUERY_COUNT_DISABLED, " n", &disabled);
     if (found >= 0)

@@ -12,8 +12,9 @@
  * lease is nearly over, what was not sent yet is returned to the queue.
  *
  * There is one CLAIM and one RECORD at a time; results that come meanwhile are
- * recorded together. A RECORD that fails is tried again until it succeeds: the
- * registry knows whether a lost COMMIT was done.
+ * recorded together, and a CLAIM is sent with them. A RECORD that fails is
+ * tried again until it succeeds: the registry knows whether a lost COMMIT was
+ * done.
  *
  * The time of the next claim is exact: it is when a delivery is due or the pace
  * of its destination allows it. A look now and then finds what a notification
@@ -201,11 +202,7 @@ static void count(struct sl_webhooks *s, const struct sl_attempt *attempt)
  * would show customers what inner services say. */
 static bool is_public(const struct sl_http_fetch *fetch)
 {
-    struct sl_url_rules none = {.allow = NULL};
-    struct sl_diag diag = {0};
-
-    return fetch->has_peer &&
-           !sl_url_guard_address(&fetch->peer, 443, &none, &diag);
+    return fetch->has_peer && sl_url_guard_is_public(&fetch->peer);
 }
 
 /* When it has reached the destination, at the latest. */
@@ -546,8 +543,8 @@ static void on_claimed(struct sl_job *job)
     struct sl_webhooks *s = job->ctx;
     bool full = !job->err && s->claim.claimed > 0;
 
-    s->claiming = false;
     if (s->closed) {
+        s->claiming = false;
         sl_job_clear(job);
         return;
     }
@@ -559,6 +556,7 @@ static void on_claimed(struct sl_job *job)
         wait_until(s, s->claim.next);
     }
     sl_job_clear(job);
+    s->claiming = false; /* not before: a result at once claims, too */
     if (s->claim_again || (full && s->claim.next <= sl_loop_now(s->loop)))
         claim(s);
 }
@@ -567,9 +565,9 @@ static void claim(struct sl_webhooks *s)
 {
     const struct sl_webhooks_conf *conf =
         &s->daemon->policy_source.policy->webhooks;
-    unsigned room = s->held_count < HELD_MOST
-                        ? (HELD_MOST - s->held_count) / SL_WEBHOOK_LEASED
-                        : 0;
+    unsigned held = s->held_count - (s->recording ? s->record.count : 0);
+    unsigned room =
+        held < HELD_MOST ? (HELD_MOST - held) / SL_WEBHOOK_LEASED : 0;
 
     if (is_draining(s))
         return;
@@ -720,6 +718,8 @@ static void record(struct sl_webhooks *s)
     }
     s->recording = true;
     send_job(s, &s->record_job, &s->record, on_recorded);
+    if (!s->closed)
+        claim(s); /* in the same transaction, as a rule */
 }
 
 /* ---- waking ---- */

@@ -135,6 +135,11 @@ int sl_url_guard_address(const struct sl_ip *ip, unsigned port,
     return 0;
 }
 
+bool sl_url_guard_is_public(const struct sl_ip *ip)
+{
+    return !find_range(ip);
+}
+
 /* ---- the URL ---- */
 
 /* Refuses bytes that some readers of URLs drop, replace or end at. */

@@ -70,4 +70,7 @@ SL_MUST_USE int sl_url_guard_address(const struct sl_ip *ip, unsigned port,
                                      const struct sl_url_rules *rules,
                                      struct sl_diag *diag);
 
+/* Is the address in none of the ranges that are refused without rules? */
+bool sl_url_guard_is_public(const struct sl_ip *ip);
+
 #endif

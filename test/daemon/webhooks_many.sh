@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # webhooks_many.sh -- a daemon that only decides and two processes that only send:
 # each message arrives once, of the senders each has a part, one destination of
-# many that hangs delays no other, and a message that is queued while a result is
-# recorded is sent. SL_LONG has 1,000 destinations.
+# many that hangs delays no other, a message that is queued while a result is
+# recorded is sent, and one idempotency key at two daemons at once is one message.
+# SL_LONG has 1,000 destinations.
 #
 # shellcheck disable=SC2016 # conditions are evaluated later
 
@@ -83,5 +84,47 @@ check 'the next one is not committed' until_ sessions "query LIKE 'DO %'"
 touch go
 check 'the next one is sent, too' until_ grep -q '"id": "msg_race"' hits
 exec 7>&-
+for pid in "${pids[@]}"; do kill -9 "$pid"; done
+
+# both_at_once OPTION...: two daemons that share a database get each of 20 keys at
+# the same time.
+both_at_once() {
+    local other i key
+
+    pids=()
+    start -c p.yaml --threads 1 --store memory: --only decisions "$@"
+    other=$http pids+=("$pid")
+    start -c p.yaml --threads 1 --store memory: --only decisions "$@"
+    pids+=("$pid")
+    ask /v1/webhooks/endpoints -d "{\"org\":\"keys\",\"url\":\"$dest/ok\"}"
+    for ((i = 0; i < 20; i++)); do
+        key="{\"org\":\"keys\",\"type\":\"a\",\"payload\":1,\"idempotency_key\":\"k$i\"}"
+        for address in "$http" "$other"; do
+            curl -s -m 60 -d "$key" "http://$address/v1/webhooks/messages" \
+                >"answer-$address" &
+            asked+=("$!")
+        done
+        wait "${asked[@]}"
+        asked=()
+        cat "answer-$http" "answer-$other" |
+            grep -o '"id":"[^"]*"' >"ids-$i"
+    done
+}
+same_ids() {
+    local i
+
+    for ((i = 0; i < 20; i++)); do
+        [[ $(wc -l <"ids-$i") = 2 && $(sort -u "ids-$i" | wc -l) = 1 ]] || return 1
+    done
+}
+asked=()
+both_at_once --usage "$SLUICE_TEST_POSTGRES"
+check 'one key at two daemons has one id' same_ids
+check 'and is one message' test "$(sql "SELECT count(*) FROM sluice.webhook_messages WHERE org = 'keys'")" = 20
+for pid in "${pids[@]}"; do kill -9 "$pid"; done
+both_at_once --usage 'sqlite:./shared.db?shared'
+check 'also in a shared SQLite file' same_ids
+ask '/v1/webhooks/messages?org=keys&limit=100'
+check 'as one message' test "$(grep -o '"id":"msg' <<<"$out" | wc -l)" = 20
 for pid in "${pids[@]}"; do kill -9 "$pid"; done
 finish

@@ -147,6 +147,88 @@ static void test_versions(struct world *w)
     world_stop(w);
 }
 
+/* The first column of the first row, as a number. */
+static int ask_number(struct world *w, const char *sql)
+{
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    int number;
+
+    CHECK_EQ(sqlite3_open(w->path, &db), SQLITE_OK);
+    CHECK_EQ(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
+    CHECK_EQ(sqlite3_step(st), SQLITE_ROW);
+    number = sqlite3_column_int(st, 0);
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return number;
+}
+
+/* Does the plan of a query name an index? */
+static bool uses(struct world *w, enum sl_query query, const char *index)
+{
+    char sql[4096];
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    bool found = false;
+
+    snprintf(sql, sizeof(sql), "EXPLAIN QUERY PLAN %s", sl_queries[query]);
+    CHECK_EQ(sqlite3_open(w->path, &db), SQLITE_OK);
+    CHECK_EQ(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
+    while (sqlite3_step(st) == SQLITE_ROW)
+        found |=
+            strstr((const char *)sqlite3_column_text(st, 3), index) != NULL;
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return found;
+}
+
+/* Of version 22, with one delivery that waits, a retry, one that is dead, and
+ * an attempt whose message is gone. */
+static const char before_waiting[] =
+    "DROP INDEX webhook_deliveries_firsts;"
+    "DROP INDEX webhook_deliveries_retries;"
+    "DROP INDEX webhook_deliveries_state;"
+    "CREATE INDEX webhook_deliveries_due ON webhook_deliveries(endpoint, state,"
+    " due, number);"
+    "CREATE INDEX webhook_deliveries_state ON webhook_deliveries(state,"
+    " number);"
+    "CREATE INDEX webhook_deliveries_retries ON webhook_deliveries(endpoint,"
+    " due, number) WHERE state = 0 AND tries > 0;"
+    "CREATE INDEX webhook_attempts_at ON webhook_attempts(at);"
+    "INSERT INTO webhook_messages(id, org, type, payload, at, held)"
+    " VALUES('m', 'acme', 'a', '1', 1, 0);"
+    "INSERT INTO webhook_deliveries(message, endpoint, org, state, tries, due,"
+    " lease) VALUES('m', 'e', 'acme', 0, 0, 1, 0), ('m', 'f', 'acme', 0, 2, 1,"
+    " 0), ('m', 'g', 'acme', 2, 6, 1, 0);"
+    "INSERT INTO webhook_attempts(message, endpoint, org, at, tries, status,"
+    " took, error, answer, result) VALUES('m', 'f', 'acme', 1, 0, 500, 1, '',"
+    " '', 1), ('gone', 'f', 'acme', 1, 0, 500, 1, '', '', 1);"
+    "PRAGMA user_version=22;";
+
+static void test_webhooks(struct world *w)
+{
+    struct sl_diag diag = {0};
+
+    CASE("webhooks of an earlier version: all that wait are still there");
+    edit(w, before_waiting);
+    CHECK_EQ(world_start(w, &diag), 0);
+    world_stop(w);
+    CHECK_EQ(version_of(w), 23);
+    CHECK_EQ(ask_number(w, sl_queries[SL_QUERY_COUNT_WAITING]), 2);
+    CHECK_EQ(ask_number(w, sl_queries[SL_QUERY_COUNT_DEAD]), 1);
+    CHECK_EQ(ask_number(w, "SELECT count(*) FROM webhook_attempts"), 1);
+
+    CASE("a claim looks at what is due, not at all that waits");
+    CHECK(uses(w, SL_QUERY_DUE, "webhook_deliveries_retries"));
+    CHECK(uses(w, SL_QUERY_DUE, "webhook_deliveries_firsts"));
+    CHECK(!uses(w, SL_QUERY_DUE, "TEMP B-TREE"));
+    CHECK(uses(w, SL_QUERY_SCHEDULE, "webhook_deliveries_retries"));
+    CHECK(uses(w, SL_QUERY_SCHEDULE, "webhook_deliveries_firsts"));
+    CHECK(uses(w, SL_QUERY_COUNT_WAITING, "COVERING INDEX"));
+    edit(w, "DELETE FROM webhook_deliveries; DELETE FROM webhook_messages;"
+            "DELETE FROM webhook_attempts");
+}
+
 static void test_steps(void)
 {
     static const char *const steps[] = {
@@ -281,6 +363,7 @@ int main(void)
     test_second(&w);
     test_mode(&w);
     test_versions(&w);
+    test_webhooks(&w);
     test_foreign(&w);
     test_steps();
     test_damage(&w);
