@@ -1,5 +1,5 @@
 /* lease_cache.c -- the table of leases: what is asked for, spent, and given
- * back. */
+ * back; and the denials that are answered without the store. */
 #include "store/redis/redis_int.h"
 
 #include <string.h>
@@ -540,6 +540,43 @@ TEST(wasted)
     CHECK(is_leased(&w, "h", now - SL_S));
     CHECK(is_leased(&w, "g", T0));
     sl_lease_cache_close(w.leases);
+}
+
+/* Is a denial by the first of two limits cached, if the second is of this kind
+ * and has this answer? */
+static bool caches(enum sl_kind kind, struct sl_answer second)
+{
+    struct sl_limit limits[2] = {rate_of(SL_BUCKET, "5/s"), {.kind = kind}};
+    struct sl_part parts[2] = {
+        {.limit = &limits[0],
+         .name = SL_STR("a"),
+         .answer = {.outcome = SL_DENY, .retry_in = SL_S / 5}      },
+        {.limit = &limits[1], .name = SL_STR("b"), .answer = second}
+    };
+    struct sl_take take = {.op = SL_TAKE_OP_TAKE, .parts = parts, .count = 2};
+    struct sl_denial_forgets forgets = {0};
+    struct sl_denial_key key = sl_denial_key(&forgets, &take);
+    struct sl_denial_cache *denials;
+    bool found;
+
+    CHECK_EQ(sl_denial_cache_open(16, &sl_alloc_libc, &denials), 0);
+    sl_denial_cache_add(denials, &key, &forgets, &take, T0, T0);
+    found = sl_denial_cache_find(denials, &key, &take, T0 + 1);
+    sl_denial_cache_close(denials);
+    return found;
+}
+
+TEST(denials)
+{
+    const struct sl_answer pass = {.outcome = SL_ALLOW},
+                           block = {.outcome = SL_DENY, .retry_in = SL_S};
+
+    CASE("a denial is cached");
+    CHECK(caches(SL_BUCKET, pass));
+    CASE("not if a penalty must count it");
+    CHECK(!caches(SL_PENALTY, pass));
+    CASE("unless it blocks already");
+    CHECK(caches(SL_PENALTY, block));
 }
 
 TEST(memory)
