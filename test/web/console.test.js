@@ -224,6 +224,8 @@ test("numbers, people and changes", async (t) => {
         for (const what of ["feature", "block", "credit", "reset", "create"])
             await page.locator("td", { hasText: what }).first().waitFor();
         await page.locator("td", { hasText: "the vendor is down" }).first().waitFor();
+        await page.locator("td", { hasText: "on → off" }).first().waitFor();
+        await page.locator("td", { hasText: /limit: .*amount: \d/ }).first().waitFor();
     });
 
     await t.test("a candidate is compared and not activated", async () => {
@@ -576,6 +578,7 @@ test("sign in, read only, and a daemon that is killed", async (t) => {
         sluiced.child.kill("SIGKILL");
         await once(sluiced.child, "exit");
         await page.getByText("The daemon does not answer").waitFor();
+        await page.getByText("Daemon: away").waitFor();
         await shot(page, "away-1440-light");
         await setUp(t, [...words, "--listen-admin", new URL(sluiced.admin).host]);
         await page.getByLabel("Admin token").waitFor(); // a restart ends sessions

@@ -1,8 +1,8 @@
 // Overview: requests and denials over time, by endpoint, and the state of the
 // daemon in plain words.
-import { chosen, daemons, get, sum, together } from "./api.js";
+import { Away, chosen, daemons, get, sum, together } from "./api.js";
 import { chart } from "./chart.js";
-import { card, duration, el, key, number, percent, pill, table, tile } from "./dom.js";
+import { card, duration, el, key, number, percent, pill, table, tile, time } from "./dom.js";
 import { DENIED, History, totals } from "./history.js";
 
 export const title = "Overview";
@@ -151,7 +151,7 @@ function endpointTable(history, choose) {
 }
 
 export function open(main) {
-    const state = { step: "10s", endpoint: "", histories: {} };
+    const state = { step: "10s", endpoint: "", histories: {}, at: null };
     const numbers = el("div", { class: "tiles" });
     const left = el("div", { class: "chart" }), right = el("div", { class: "chart" });
     const endpoints = el("div"), words = el("div"), heading = el("span");
@@ -222,8 +222,13 @@ export function open(main) {
             await state.histories[state.step].update();
             draw();
             words.replaceChildren(health(await daemons(), await get("readyz?verbose")));
-        } catch {
-            // main.js says that the daemon is away
+            state.at = new Date().toISOString();
+        } catch (failed) {
+            if (failed instanceof Away)
+                words.replaceChildren(el("ul", { class: "health" }, el("li", {},
+                    el("span", {}, pill("bad", "Daemon: away")),
+                    el("span", {}, "It does not answer.",
+                       state.at && [" What is shown is of ", time(state.at), "."]))));
         }
     }
 

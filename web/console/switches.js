@@ -50,15 +50,39 @@ const auditTable = (audit) => table(["When", "Who", "What", "Of", "Change", "Why
         el("div", { class: "small soft" }, one.origin ?? "")), one.what,
         el("span", {}, one.scope && one.scope !== one.what ? `${one.scope} ` : "",
            one.id ? key(one.id) : ""),
-        el("span", { class: "mono small key" }, summary(one)), one.note ?? ""]),
+        el("span", { class: "mono small key" }, changes(one).map((line) => el("div", {}, line))),
+        one.note ?? ""]),
     "No change was made yet.");
 
+// ---- what an audited change has changed ----
+
+const isMap = (value) =>
+    value !== null && typeof value === "object" && !Array.isArray(value);
 const text = (value) => value === undefined || value === null ? "" :
     typeof value === "string" ? value : JSON.stringify(value);
-const state = (value) => value?.enabled === true ? "on"
-    : value?.enabled === false ? "off" : text(value);
-const summary = (one) => one.what === "feature"
-    ? [state(one.before), state(one.after)].filter(Boolean).join(" → ") : [text(one.before), text(one.after)].filter(Boolean).join(" → ");
+
+// { a: { b: 1 } } as [["a.b", "1"]]
+const leaves = (value, name = "") => isMap(value)
+    ? Object.entries(value).flatMap(([member, one]) =>
+        leaves(one, name ? `${name}.${member}` : member))
+    : text(value) ? [[name, text(value)]] : [];
+
+// One line per member that differs, and the limit that it is about.
+function changes({ what, before, after }) {
+    const old = new Map(leaves(before)), now = new Map(leaves(after));
+    const names = [...new Set([...old.keys(), ...now.keys()])];
+    const none = isMap(before) && isMap(after) ? "none" : "";
+    const arrow = (...states) => states.filter(Boolean).join(" → ");
+    const state = (value) => value?.enabled ? "on" : "off";
+
+    if (what === "feature" && none)
+        return [arrow(state(before), state(after))];
+    const same = (name) => old.get(name) === now.get(name);
+
+    return names.filter((name) => name === "limit" || !same(name))
+        .map((name) => (name && `${name}: `) + (same(name) ? now.get(name)
+            : arrow(old.get(name) ?? none, now.get(name) ?? none)));
+}
 
 export function open(main) {
     const banner = el("div"), switches = el("div"), audit = el("div");
