@@ -32,7 +32,8 @@ static sl_ns signing_time(const struct sl_dynamo_http *client)
 /* ---- headers ---- */
 
 static int put_headers(struct sl_dynamo_call *call, const char *target,
-                       const char *date, const struct sl_aws_keys *keys)
+                       const char *date, sl_ns now,
+                       const struct sl_aws_keys *keys)
 {
     const struct sl_dynamo_url *where = call->client->options.where;
     struct sl_sigv4_header headers[] = {
@@ -51,7 +52,7 @@ static int put_headers(struct sl_dynamo_call *call, const char *target,
         .body = sl_buf_str(&call->body),
         .headers = headers,
         .header_count = SL_LEN(headers) - (keys->token.len == 0),
-        .now = signing_time(call->client),
+        .now = now,
     };
     struct sl_writer w = {&call->head, 0};
 
@@ -71,16 +72,16 @@ static int put_headers(struct sl_dynamo_call *call, const char *target,
 
 /* Writes the headers, each with its NUL, and then pointers to them. */
 static int put_head(struct sl_dynamo_call *call, const char *operation,
-                    const struct sl_aws_keys *keys)
+                    sl_ns now, const struct sl_aws_keys *keys)
 {
     char target[64], date[SL_SIGV4_DATE];
     unsigned count = 0;
     int err;
 
     snprintf(target, sizeof(target), "DynamoDB_20120810.%s", operation);
-    sl_sigv4_date(signing_time(call->client), date);
+    sl_sigv4_date(now, date);
     sl_buf_clear(&call->head);
-    err = put_headers(call, target, date, keys);
+    err = put_headers(call, target, date, now, keys);
     for (size_t at = 0; !err && at < call->head.len;
          at += strlen(call->head.bytes + at) + 1)
         call->headers[count++] = call->head.bytes + at;
@@ -129,9 +130,10 @@ int sl_dynamo_call_send(struct sl_dynamo_call *call, const char *operation,
                         sl_ns timeout)
 {
     struct sl_dynamo_http *client = call->client;
+    sl_ns now = signing_time(client); /* of the date and of its signature */
     const struct sl_aws_keys *keys =
-        sl_aws_credentials_keys(client->chain, signing_time(client));
-    int err = keys ? put_head(call, operation, keys) : SLUICE_ESTORE;
+        sl_aws_credentials_keys(client->chain, now);
+    int err = keys ? put_head(call, operation, now, keys) : SLUICE_ESTORE;
 
     if (err)
         return err;

@@ -1,5 +1,6 @@
 /* parts.c -- addresses, clocks, names, requests and replies of DynamoDB. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "fail.h"
@@ -313,6 +314,71 @@ TEST(requests)
         fail_check(&f);
     } while (err && nth < 50);
     CHECK(nth < 50);
+}
+
+/* ---- dates ---- */
+
+static sl_ns a_day_later(void *ctx)
+{
+    sl_ns *now = ctx;
+
+    return *now += SL_DAY;
+}
+
+static void on_keys(void *ctx, bool good, const char *sentence)
+{
+    struct sl_loop **loop = ctx;
+
+    CHECK(good);
+    (void)sentence;
+    sl_loop_stop(*loop);
+}
+
+/* The text behind `word` in a header of the call. */
+static const char *behind(const struct sl_dynamo_call *call, const char *word)
+{
+    for (unsigned i = 0; call->headers[i]; i++) {
+        const char *at = strstr(call->headers[i], word);
+
+        if (at)
+            return at + strlen(word);
+    }
+    return "";
+}
+
+TEST(dates)
+{
+    struct sl_dynamo_url where;
+    struct sl_aws_env env = {.key_id = "id", .secret = "secret"};
+    struct sl_dynamo_http_options options = {.where = &where,
+                                             .env = &env,
+                                             .alloc = &sl_alloc_libc,
+                                             .on_keys = on_keys,
+                                             .ctx = &options.loop};
+    struct sl_dynamo_http *client;
+    struct sl_dynamo_call call;
+    struct sl_arena arena;
+    struct sl_clock clock;
+    sl_ns now = 20000 * SL_DAY;
+
+    CASE("the date is the one of the signature, however late it gets");
+    sl_arena_init(&arena, 1 << 12, &sl_alloc_libc);
+    sl_clock_init_sources(&clock, a_day_later, a_day_later, &now);
+    CHECK_EQ(sl_dynamo_url_read(
+                 SL_STR("dynamodb://eu-west-1?endpoint=http://127.0.0.1:1"),
+                 &arena, &where, NULL),
+             0);
+    CHECK_EQ(sl_loop_open(&clock, &options.loop, NULL), 0);
+    CHECK_EQ(sl_dynamo_http_open(&options, &client), 0);
+    sl_loop_run(options.loop);
+    sl_dynamo_call_init(&call, client);
+    CHECK_EQ(sl_dynamo_call_send(&call, "GetItem", SL_S), 0);
+    CHECK_EQ(strtol(behind(&call, "Credential=id/"), NULL, 10),
+             strtol(behind(&call, "X-Amz-Date: "), NULL, 10));
+    sl_dynamo_call_done(&call);
+    sl_dynamo_http_close(client);
+    sl_loop_close(options.loop);
+    sl_arena_done(&arena);
 }
 
 CHECK_MAIN()
