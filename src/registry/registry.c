@@ -544,6 +544,11 @@ void sl_registry_stop(struct sl_registry *r)
     r->has_thread = false;
 }
 
+void sl_registry_finish(struct sl_registry *r)
+{
+    serve(r); /* until the queue is empty: r->stop is set */
+}
+
 void sl_registry_close(struct sl_registry *r)
 {
     if (!r)

@@ -453,9 +453,11 @@ SL_MUST_USE int sl_registry_open(const struct sl_registry_options *options,
                                  struct sl_diag *diag);
 
 /* Runs the queued jobs and ends the thread. Their answers are posted to the
- * loops. No job may be queued afterwards. NULL and a second call are allowed.
- */
+ * loops. NULL and a second call are allowed. */
 void sl_registry_stop(struct sl_registry *registry);
+
+/* After the stop: runs the jobs that those answers have queued. */
+void sl_registry_finish(struct sl_registry *registry);
 
 /* Stops the registry first. NULL is allowed. */
 void sl_registry_close(struct sl_registry *registry);

@@ -364,6 +364,62 @@ TEST_WITH(switches, struct world *w)
     CHECK_EQ(count, 0);
 }
 
+/* Two switches, the second of which the answer to the first queues. */
+struct late {
+    struct sl_job first, second;
+    struct sl_registry *registry;
+    unsigned answers;
+};
+
+static void on_second(struct sl_job *job)
+{
+    struct late *late = job->ctx;
+
+    late->answers++;
+}
+
+static void on_first(struct sl_job *job)
+{
+    struct late *late = job->ctx;
+
+    late->answers++;
+    sl_registry_ask(late->registry, &late->second);
+}
+
+TEST_WITH(late, struct world *w)
+{
+    struct late late = {.registry = w->registry};
+    struct sl_job *jobs[] = {&late.first, &late.second};
+    unsigned count = 9;
+
+    CASE("what the last answers queue is recorded, too");
+    for (unsigned i = 0; i < 2; i++) {
+        sl_job_init(jobs[i], SL_JOB_SWITCH, &sl_alloc_libc);
+        jobs[i]->name = i == 0 ? S("one") : S("two");
+        jobs[i]->by = S("ops");
+        jobs[i]->now = w->now;
+        jobs[i]->loop = w->loop;
+        jobs[i]->done = i == 0 ? on_first : on_second;
+        jobs[i]->ctx = &late;
+    }
+    sl_registry_ask(w->registry, &late.first);
+    sl_registry_stop(w->registry);
+    sl_loop_stop(w->loop);
+    sl_loop_run(w->loop);
+    CHECK_EQ(late.answers, 1);
+    sl_registry_finish(w->registry);
+    sl_loop_stop(w->loop);
+    sl_loop_run(w->loop);
+    CHECK_EQ(late.answers, 2);
+    CHECK_EQ(late.second.err, 0);
+    world_stop(w);
+    CHECK_EQ(world_start(w, NULL), 0);
+    sl_registry_switches(w->registry, &count);
+    CHECK_EQ(count, 2);
+    sl_job_clear(&late.first);
+    sl_job_clear(&late.second);
+}
+
 int main(void)
 {
     struct world w;
