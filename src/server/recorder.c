@@ -234,7 +234,7 @@ static struct sl_str caller_of(const struct sl_check *check)
 }
 
 /* It only decides who is recorded, so it need not resist chosen names as the
- * fingerprints of the table do, and costs a third. */
+ * fingerprints of the table do, and is cheaper. */
 static uint64_t hash_of(const struct sl_recorder *r, struct sl_str name)
 {
     uint64_t odd = (r->key.k1 ^ UINT64_C(0x9e3779b97f4a7c15)) | 1;

@@ -138,6 +138,10 @@ for (1 .. $reloads) {
 my ($size_now, $fds_now) = size_of($t->master);
 $t->write('stop', '');
 $t->end_child($load, 0);
+$t->wait_for(sub { # the master has two files for each worker that still ends
+    (undef, $fds_now) = size_of($t->master);
+    $fds_now <= $fds;
+}, "at most $fds files");
 cmp_ok($size_now - $size, '<', 2048, "$reloads reloads: the master has $size KiB, then $size_now");
 cmp_ok($fds_now, '<=', $fds, "and $fds files, then $fds_now");
 
