@@ -281,16 +281,16 @@ static void check_defaults(struct sl_spring *spring, const char *base)
                                         "filter.request-rate-limiter."};
     char name[NAME_BYTES];
 
-    for (size_t i = 0; i < SL_LEN(parts); i++)
-        for (const struct sl_prop *p = spring->props->first; p; p = p->next) {
-            snprintf(name, sizeof(name), "%s.%s", base, parts[i]);
+    for (size_t i = 0; i < SL_LEN(parts); i++) {
+        snprintf(name, sizeof(name), "%s.%s", base, parts[i]);
+        for (const struct sl_prop *p = spring->props->first; p; p = p->next)
             if (strncmp(p->key, name, strlen(name)) == 0 &&
                 !strstr(p->key, "deny-empty-key"))
                 sl_spring_warn(spring, p->line,
                                "%s is not read; write it at the filter of a "
                                "route, below args",
                                p->key);
-        }
+    }
 }
 
 void sl_gateway_read(struct sl_spring *spring, struct sl_java *ret)

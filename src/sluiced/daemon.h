@@ -547,6 +547,10 @@ SL_MUST_USE int sl_listeners_set_tls(struct sl_daemon *daemon,
 sl_step_f sl_workers_begin, sl_workers_start;
 sl_unstep_f sl_workers_end, sl_workers_join;
 
+/* After the threads have ended: runs the calls that were posted to their
+ * loops. */
+void sl_workers_run_posts(struct sl_daemon *daemon);
+
 /* From the main thread: use `tls` for new connections of this listener. */
 void sl_worker_set_tls(struct sl_worker *worker, int id, struct sl_tls *tls);
 

@@ -492,19 +492,6 @@ int sl_worker_open_subjects(struct sl_worker *worker)
     return in_dynamo ? 0 : sl_worker_open_usage(worker);
 }
 
-/* Runs the calls that were posted to the loops of all workers. */
-static void run_posts(struct sl_daemon *daemon)
-{
-    for (unsigned i = 0; i < daemon->worker_count; i++) {
-        struct sl_loop *loop = daemon->workers[i].loop;
-
-        if (!loop)
-            continue;
-        sl_loop_stop(loop);
-        sl_loop_run(loop);
-    }
-}
-
 /* The last usage may reach a threshold: its answer queues a note, which is
  * recorded, too. */
 void sl_subjects_stop(struct sl_daemon *daemon)
@@ -522,9 +509,9 @@ void sl_subjects_stop(struct sl_daemon *daemon)
     sl_quota_node_drain(daemon);
     sl_registry_stop(daemon->registry);
     sl_usage_journal_stop(daemon->journal);
-    run_posts(daemon);
+    sl_workers_run_posts(daemon);
     sl_registry_finish(daemon->registry);
-    run_posts(daemon);
+    sl_workers_run_posts(daemon);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         close_cache(&daemon->workers[i]);
         sl_worker_close_usage(&daemon->workers[i]);

@@ -491,6 +491,18 @@ int sl_workers_start(struct sl_daemon *daemon)
     return 0;
 }
 
+void sl_workers_run_posts(struct sl_daemon *daemon)
+{
+    for (unsigned i = 0; i < daemon->worker_count; i++) {
+        struct sl_loop *loop = daemon->workers[i].loop;
+
+        if (!loop)
+            continue;
+        sl_loop_stop(loop);
+        sl_loop_run(loop);
+    }
+}
+
 void sl_workers_join(struct sl_daemon *daemon)
 {
     for (unsigned i = 0; i < daemon->worker_count; i++) {
@@ -502,10 +514,5 @@ void sl_workers_join(struct sl_daemon *daemon)
         pthread_join(worker->thread, NULL);
         worker->has_thread = false;
     }
-    for (unsigned i = 0; i < daemon->worker_count; i++) {
-        struct sl_loop *loop = daemon->workers[i].loop;
-
-        sl_loop_stop(loop);
-        sl_loop_run(loop); /* connections that were handed over last */
-    }
+    sl_workers_run_posts(daemon); /* connections that were handed over last */
 }

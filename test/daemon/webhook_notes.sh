@@ -90,15 +90,12 @@ check 'are not over yet' has_notes /contact override.ended 0
 clock 2026-11-15T13:00:12Z
 check 'their end is told' until_ has_notes /contact override.ended 1
 check 'to the operator, that of a user, too' until_ has_notes /ops override.ended 2
-use late 8
 stop
 start_virtual -c p.yaml --threads 1 --store memory: \
     --usage "${SLUICE_TEST_POSTGRES:-sqlite:./books.db}"
 clock 2026-11-15T13:10:00Z
-check 'what a daemon has learnt while it ended is told by the next one' \
-    until_ has_notes /ops usage.threshold 5
 use more 8
-until_ has_notes /ops usage.threshold 6
+until_ has_notes /ops usage.threshold 5
 clock 2026-11-15T13:10:20Z
 use more 2
 until_ has_notes /ops usage.exhausted 2
