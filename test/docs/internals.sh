@@ -21,10 +21,11 @@ routes:
 default: []
 EOF
 
-# start_traced WORD...: as start, and each call is a line of $folder/calls.
+# start_traced WORD...: as start, and each call is a line of $folder/calls. The
+# memory is small: each pass over all of it is a call, and a line, per slot.
 start_traced() {
     SL_TRACE=$folder/calls launch "$traced" "${listeners[@]}" --threads 1 \
-        -c p.yaml "$@"
+        --memory 1MiB -c p.yaml "$@"
     started
 }
 
