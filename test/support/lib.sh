@@ -137,12 +137,15 @@ end_all() {
     cat "$folder"/log.* 2>/dev/null | grep -aF 'runtime error:' | sed 's/^/# /'
 }
 
+# Most conditions start a program, so waiting costs processor time: after half a
+# second they are tried less often.
 until_() {
-    local i end=$((SECONDS + 100))
+    local i end=$((SECONDS + 100)) pause=0.02
 
-    for ((i = 0; i < 1500 && SECONDS < end; i++)); do
+    for ((i = 0; i < 325 && SECONDS < end; i++)); do
         "$@" && return
-        sleep 0.02
+        ((i < 25)) || pause=0.1
+        sleep "$pause"
     done
     return 1
 }
