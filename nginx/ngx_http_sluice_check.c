@@ -675,20 +675,25 @@ static void on_verdict(void *data, const struct sl_pass_reply *reply)
         resume(r);
 }
 
+/* A request that is too long for sluiced must not pass: its client could choose
+ * that. It gets the answer that nginx itself gives for too many headers. */
 static ngx_int_t ask(ngx_http_sluice_ctx_t *ctx)
 {
     ngx_http_request_t *r = ctx->request;
     ngx_http_sluice_pass_t *pass = ctx->conf->pass;
     ngx_http_sluice_call_t *call = ngx_http_sluice_call_new(pass);
+    ngx_int_t rc = NGX_ERROR;
     question_t q;
+    int err;
 
     if (!call)
         return NGX_ERROR;
     if (fill_question(r, ctx->conf, &q) == NGX_OK) {
         if (q.request.ip.len == 0 && q.peer.has_ip)
             q.request.ip = text_of(&r->connection->addr_text);
-        if (sl_pass_write_check(&q.request, text_of(&pass->token),
-                                ngx_http_sluice_call_text(call)) == 0) {
+        err = sl_pass_write_check(&q.request, text_of(&pass->token),
+                                  ngx_http_sluice_call_text(call));
+        if (err == 0) {
             ctx->call = call;
             ctx->is_starting = 1;
             ngx_http_sluice_call_late(call, on_orphan, pass);
@@ -696,9 +701,15 @@ static ngx_int_t ask(ngx_http_sluice_ctx_t *ctx)
             ctx->is_starting = 0;
             return NGX_OK;
         }
+        if (err == SLUICE_EFULL) {
+            ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                          "sluice: the request is refused: its path and "
+                          "headers are too long to ask sluiced");
+            rc = NGX_HTTP_REQUEST_HEADER_TOO_LARGE;
+        }
     }
     ngx_http_sluice_call_drop(call);
-    return NGX_ERROR;
+    return rc;
 }
 
 /* ---- once per request ---- */
@@ -711,6 +722,10 @@ static ngx_int_t begin(ngx_http_request_t *r, ngx_http_sluice_loc_conf_t *conf)
     if (!ctx)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     rc = conf->pass ? ask(ctx) : decide(ctx);
+    if (rc == NGX_HTTP_REQUEST_HEADER_TOO_LARGE) {
+        ctx->is_decided = ctx->is_applied = 1; /* also for error_page */
+        return rc;
+    }
     if (rc != NGX_OK)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     if (ctx->is_decided) {

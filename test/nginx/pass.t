@@ -131,6 +131,12 @@ is($t->statuses(2, '/ip/x'), '200 429', 'by its address');
 is($t->request('POST', '/x', 'X-User' => 'ann', body => 'x' x 100_000)->{status},
     429, 'a request with a body');
 
+# Too long for sluiced: refused, and not by an error of ours.
+my $long = $t->get('/x', 'X-User' => 'ann', Cookie => "\x01" x 7000,
+    Authorization => "\x01" x 7000);
+is($long->{status}, 400, 'a check that is too long is refused');
+like($long->{body}, qr/Request Header Or Cookie Too Large/, 'as nginx does');
+like($t->read('error.log'), qr/too long to ask sluiced/, 'and is logged');
 is($t->statuses(2, '/queue/x', 'X-User' => 'zoe'), '200 429',
     'a route with wait refuses at once, and does not let the timeout pass it');
 
