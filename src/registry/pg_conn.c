@@ -22,9 +22,6 @@
 /* SQLSTATE of a lock that was not granted in time. */
 #define LOCK_NOT_AVAILABLE "55P03"
 
-/* SQLSTATE of a write to a server that is a standby, as during a failover. */
-#define READ_ONLY "25006"
-
 /* ---- errors ---- */
 
 /* Sets the first line of libpq's message, without its newline. */
@@ -37,24 +34,11 @@ static int refuse_saying(struct sl_pg_conn *l, struct sl_diag *diag, int err,
                          what ? what : "");
 }
 
-bool sl_pg_is_temporary(const char *code)
-{
-    static const char *const starts[] = {
-        "08", "40", "53", "57", "58", READ_ONLY, LOCK_NOT_AVAILABLE};
-
-    for (size_t i = 0; i < SL_LEN(starts); i++)
-        if (strncmp(code, starts[i], strlen(starts[i])) == 0)
-            return true;
-    return false;
-}
-
 static int refuse_result(struct sl_pg_conn *l, struct sl_diag *diag,
                          const PGresult *result)
 {
     const char *what = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    l->temporary = code && sl_pg_is_temporary(code);
     return refuse_saying(l, diag, SLUICE_ESTORE,
                          what ? what : PQresultErrorMessage(result));
 }
@@ -107,7 +91,7 @@ static int lose(struct sl_pg_conn *l, const char *why)
     if (!l->failed)
         refuse_saying(l, &l->diag, SLUICE_ESTORE,
                       said[0] ? said : "the connection was lost");
-    l->failed = l->temporary = true;
+    l->failed = true;
     l->is_locked = false;
     sl_pg_conn_drop(l);
     return SLUICE_ESTORE;
@@ -404,7 +388,7 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
     sl_ns timeout = l->timeout;
     int err;
 
-    l->failed = l->is_locked = l->temporary = false;
+    l->failed = l->is_locked = l->unanswered = false;
     l->unread = 0;
     l->synced = false;
     l->conn = begin(l);
@@ -412,7 +396,7 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     PQsetNoticeProcessor(l->conn, ignore, NULL);
     if (PQstatus(l->conn) != CONNECTION_OK) {
-        l->temporary = is_unanswered(PQerrorMessage(l->conn));
+        l->unanswered = is_unanswered(PQerrorMessage(l->conn));
         err = refuse_saying(l, diag, SLUICE_ESTORE, PQerrorMessage(l->conn));
     } else if (PQserverVersion(l->conn) < 130000)
         err = refuse_saying(l, diag, SLUICE_ESTORE,
@@ -422,8 +406,7 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
     else {
         l->timeout = SL_PG_OPEN_WAIT;
         err = set_up(l, diag);
-        if (err && PQstatus(l->conn) == CONNECTION_BAD)
-            l->temporary = true; /* lost */
+        l->unanswered = err && !l->conn; /* lost */
         l->timeout = timeout;
     }
     if (err) {

@@ -985,9 +985,6 @@ static int migrate(struct sl_pg_conn *l, struct sl_diag *diag)
 
 /* ---- opening ---- */
 
-/* How long the reason of a refusal is waited for. */
-#define AWAY_WAIT (3 * SL_S)
-
 /* Replaces ?1 by $1. Returns the number of parameters. */
 static int translate(const char *sql, char out[SQL_MOST])
 {
@@ -1053,61 +1050,15 @@ static void close_store(struct sl_database *db)
     db->conn = NULL;
 }
 
-/* Goes on with a connection until it is open, refused or late. */
-static bool await_open(PGconn *conn, sl_ns until)
-{
-    PostgresPollingStatusType next = PGRES_POLLING_WRITING;
-    struct pollfd fd;
-
-    while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
-        sl_ns now = sl_clock_mono();
-
-        fd.fd = PQsocket(conn);
-        fd.events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-        if (now >= until || poll(&fd, 1, (int)((until - now) / SL_MS) + 1) <= 0)
-            return false;
-        next = PQconnectPoll(conn);
-    }
-    return true;
-}
-
-/* Returns the SQLSTATE with which the server refuses a connection; "": it does
- * not. libpq has it only as its message. */
-static void read_refusal(const char *url, char ret[6])
-{
-    const char *const names[] = {"dbname", NULL};
-    const char *const values[] = {url, NULL};
-    PGconn *conn = PQconnectStartParams(names, values, 1);
-    const char *said, *at;
-
-    ret[0] = '\0';
-    if (!conn || PQstatus(conn) == CONNECTION_BAD) {
-        PQfinish(conn);
-        return;
-    }
-    PQsetErrorVerbosity(conn, PQERRORS_SQLSTATE);
-    if (await_open(conn, sl_clock_mono() + AWAY_WAIT)) {
-        said = PQerrorMessage(conn);
-        at = strstr(said, "FATAL:  ");
-        if (at)
-            snprintf(ret, 6, "%s", at + strlen("FATAL:  "));
-    }
-    PQfinish(conn);
-}
-
-/* Returns whether no server answers, or one that starts or stops or has no
- * connection left. Another refusal would be the same at the next try. */
+/* Returns whether no server answers, or one that starts or stops. A server that
+ * answers has refused us: another try would not help. */
 static bool is_away(const char *url)
 {
     const char *const names[] = {"connect_timeout", "dbname", NULL};
     const char *const values[] = {"3", url, NULL};
     PGPing found = PQpingParams(names, values, 1);
-    char code[6];
 
-    if (found != PQPING_OK)
-        return found == PQPING_NO_RESPONSE || found == PQPING_REJECT;
-    read_refusal(url, code);
-    return sl_pg_is_temporary(code);
+    return found == PQPING_NO_RESPONSE || found == PQPING_REJECT;
 }
 
 static int open_store(struct sl_database *db, const char *where,
@@ -1132,7 +1083,7 @@ static int open_store(struct sl_database *db, const char *where,
     if (!err)
         err = sl_pg_conn_ensure(&s->link, diag);
     db->is_away =
-        err == SLUICE_ESTORE && (s->link.temporary || is_away(s->url));
+        err == SLUICE_ESTORE && (s->link.unanswered || is_away(s->url));
     if (err && !db->is_away)
         close_store(db);
     return db->is_away ? 0 : err;

@@ -457,9 +457,7 @@ int sl_registry_contact(struct sl_registry *r)
     r->is_away = false;
     r->switch_count = 0;
     sl_arena_reset(&r->names);
-    err = r->db.driver->reopen ? r->db.driver->reopen(&r->db) : 0;
-    if (!err)
-        err = read_state(r);
+    err = read_state(r);
     r->is_away = err;
     if (err == SLUICE_ECONF && !r->is_refused && r->on_fault)
         r->on_fault(r->ctx, r->db.diag.sentence);
@@ -481,20 +479,15 @@ static int open_database(struct sl_registry *r, struct sl_diag *diag)
         return err;
     if (options->node.len > 0)
         r->db.node = options->node;
-    r->is_away = r->db.is_away;
+    r->is_away = r->was_away = r->db.is_away;
     if (r->is_away && !options->may_be_away)
         return SLUICE_ESTORE;
+    /* Whether there are subjects is not known. */
+    atomic_store(&r->has_subjects, r->is_away);
     err = r->is_away ? 0 : read_state(r);
+    r->db.serves = !err;
     if (err)
         *diag = r->db.diag;
-    if (err == SLUICE_ESTORE && options->may_be_away) {
-        r->is_away = true; /* lost meanwhile, locked or full */
-        err = 0;
-    }
-    r->was_away = r->is_away;
-    if (r->is_away) /* whether there are subjects is not known */
-        atomic_store(&r->has_subjects, true);
-    r->db.serves = !err;
     return err;
 }
 
