@@ -101,8 +101,7 @@ void sl_map_check(const struct sl_map *map)
     unsigned count = 0, chained = 0;
     size_t bytes = 0;
 
-    TAILQ_FOREACH(entry, &map->use, use)
-    {
+    TAILQ_FOREACH (entry, &map->use, use) {
         bytes += entry->size;
         count++;
     }

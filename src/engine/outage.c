@@ -113,10 +113,10 @@ static struct debt *find(const struct sl_debts *debts,
     struct sl_str name = name_of(part);
     struct debt *debt;
 
-    LIST_FOREACH(debt, &debts->chains[chain_of(debts, name)], chain)
-    if (sl_str_eq(name_of(&debt->part), name) &&
-        strcmp(debt->part.binding->name, part->binding->name) == 0)
-        return debt;
+    LIST_FOREACH (debt, &debts->chains[chain_of(debts, name)], chain)
+        if (sl_str_eq(name_of(&debt->part), name) &&
+            strcmp(debt->part.binding->name, part->binding->name) == 0)
+            return debt;
     return NULL;
 }
 

@@ -61,9 +61,9 @@ static struct record *find(struct shard *shard,
 {
     struct record *record;
 
-    LIST_FOREACH(record, chain_of(shard, claim), chain)
-    if (sl_hash128_eq(record->claim.key, claim->key))
-        break;
+    LIST_FOREACH (record, chain_of(shard, claim), chain)
+        if (sl_hash128_eq(record->claim.key, claim->key))
+            break;
     return record;
 }
 

@@ -44,9 +44,9 @@ static struct sl_fair_tenant *find_tenant(const struct sl_fair_queue *fair,
 {
     struct sl_fair_tenant *tenant;
 
-    LIST_FOREACH(tenant, bucket_of(fair, group), same)
-    if (sl_hash128_eq(tenant->group, group))
-        return tenant;
+    LIST_FOREACH (tenant, bucket_of(fair, group), same)
+        if (sl_hash128_eq(tenant->group, group))
+            return tenant;
     return NULL;
 }
 
@@ -67,8 +67,8 @@ static void spread(struct sl_fair_queue *fair)
     sl_alloc_free(fair->alloc, old, fair->bucket_count * sizeof(*old));
     fair->buckets = buckets;
     fair->bucket_count = count;
-    TAILQ_FOREACH(tenant, &fair->turns, turn)
-    LIST_INSERT_HEAD(bucket_of(fair, tenant->group), tenant, same);
+    TAILQ_FOREACH (tenant, &fair->turns, turn)
+        LIST_INSERT_HEAD(bucket_of(fair, tenant->group), tenant, same);
 }
 
 static struct sl_fair_tenant *new_tenant(struct sl_fair_queue *fair,
@@ -179,8 +179,7 @@ unsigned sl_fair_queue_ahead(const struct sl_fair_queue *fair,
         weight = 1;
     /* Turns of each tenant before the new entry's own. */
     rounds = before / weight + 1;
-    TAILQ_FOREACH(tenant, &fair->turns, turn)
-    {
+    TAILQ_FOREACH (tenant, &fair->turns, turn) {
         uint64_t turns = rounds * tenant->weight;
 
         if (tenant != own)
@@ -263,9 +262,9 @@ static struct sl_queue *find(const struct sl_queues *queues,
 {
     struct sl_queue *q;
 
-    LIST_FOREACH(q, &queues->buckets[key.lo % BUCKETS], same)
-    if (sl_hash128_eq(q->key, key))
-        return q;
+    LIST_FOREACH (q, &queues->buckets[key.lo % BUCKETS], same)
+        if (sl_hash128_eq(q->key, key))
+            return q;
     return NULL;
 }
 
@@ -273,9 +272,9 @@ static struct limit *find_limit(const struct sl_queues *queues, uint64_t name)
 {
     struct limit *limit;
 
-    LIST_FOREACH(limit, &queues->limits, link)
-    if (limit->name == name)
-        return limit;
+    LIST_FOREACH (limit, &queues->limits, link)
+        if (limit->name == name)
+            return limit;
     return NULL;
 }
 
@@ -383,8 +382,8 @@ void sl_queues_freed(struct sl_queues *queues, uint64_t limit)
     pthread_mutex_lock(&queues->lock);
     found = find_limit(queues, limit);
     if (found)
-        LIST_FOREACH(q, &found->queues, of)
-    notify_first(q);
+        LIST_FOREACH (q, &found->queues, of)
+            notify_first(q);
     pthread_mutex_unlock(&queues->lock);
 }
 

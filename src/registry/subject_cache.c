@@ -348,8 +348,8 @@ static void on_time(void *ctx)
     struct load *load;
 
     c->timer_at = 0;
-    TAILQ_FOREACH(load, &c->loads, order)
-    late = take_late(c, load, sl_loop_mono(c->loop), late);
+    TAILQ_FOREACH (load, &c->loads, order)
+        late = take_late(c, load, sl_loop_mono(c->loop), late);
     for (; late; late = next) {
         next = late->next;
         add(&c->counts.late, 1);
@@ -375,10 +375,10 @@ static struct load *find_load(struct sl_subject_cache *c, uint64_t hash,
 {
     struct load *load;
 
-    TAILQ_FOREACH(load, &c->loads, order)
-    if (load->hash == hash && load->scope == lookup->scope.at[0] &&
-        load->version == version && sl_str_eq(load->job.id, lookup->id))
-        return load;
+    TAILQ_FOREACH (load, &c->loads, order)
+        if (load->hash == hash && load->scope == lookup->scope.at[0] &&
+            load->version == version && sl_str_eq(load->job.id, lookup->id))
+            return load;
     return NULL;
 }
 

@@ -335,9 +335,9 @@ static void send_all(struct sl_usage_buffer *k)
 {
     struct batch *batch;
 
-    TAILQ_FOREACH(batch, &k->sealed, link)
-    if (!batch->is_sent)
-        send(k, batch);
+    TAILQ_FOREACH (batch, &k->sealed, link)
+        if (!batch->is_sent)
+            send(k, batch);
 }
 
 /* Returns how many segments may be sealed. Frequent flushes of a slow database

@@ -407,11 +407,11 @@ static void cancel(void *ctx, struct sl_job *job)
     struct sl_dynamo_subjects *d = ctx;
     struct query *q;
 
-    TAILQ_FOREACH(q, &d->queries, links)
-    if (q->job == job) {
-        free_query(q);
-        return;
-    }
+    TAILQ_FOREACH (q, &d->queries, links)
+        if (q->job == job) {
+            free_query(q);
+            return;
+        }
 }
 
 static int open_dynamo(struct sl_worker *worker, struct sl_subject_source *ret)

@@ -370,8 +370,7 @@ static const struct delivery *find_counted(const struct delivery *d)
 {
     const struct delivery *other;
 
-    TAILQ_FOREACH(other, &d->s->held, all)
-    {
+    TAILQ_FOREACH (other, &d->s->held, all) {
         if (other != d && (other->result.held || other->stage == CHECKING) &&
             sl_str_eq(other->texts[SL_CLAIMED_MESSAGE],
                       d->texts[SL_CLAIMED_MESSAGE]))
@@ -402,8 +401,7 @@ static void on_quota(struct sl_check *check)
     if (check->err || !check->decision.allowed)
         not_before = sl_loop_now(d->s->loop) + retry_in;
     settle(d, not_before);
-    TAILQ_FOREACH(other, &d->s->held, all)
-    {
+    TAILQ_FOREACH (other, &d->s->held, all) {
         if (other->stage == CHECKING && !other->check &&
             sl_str_eq(other->texts[SL_CLAIMED_MESSAGE],
                       d->texts[SL_CLAIMED_MESSAGE]))
@@ -698,8 +696,7 @@ static void record(struct sl_webhooks *s)
     if (s->recording)
         return;
     if (!s->failed) {
-        TAILQ_FOREACH(d, &s->held, all)
-        {
+        TAILQ_FOREACH (d, &s->held, all) {
             if (d->stage != DONE || count == most_results(s))
                 continue;
             s->results[count] = d->result;
@@ -870,8 +867,7 @@ void sl_webhooks_end(struct sl_daemon *daemon)
     if (!s)
         return;
     s->closed = true;
-    TAILQ_FOREACH(d, &s->held, all)
-    {
+    TAILQ_FOREACH (d, &s->held, all) {
         if (d->stage == DONE || (d->check && d->check->busy))
             continue;              /* the lease of a busy one ends */
         if (d->stage == SENDING) { /* it may have arrived */

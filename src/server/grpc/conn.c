@@ -130,8 +130,7 @@ static void reset_late(struct sl_grpc_conn *c)
     sl_ns most = or_else(c->worker->base.server->body_timeout, 10 * SL_S);
     struct sl_grpc_stream *stream;
 
-    TAILQ_FOREACH(stream, &c->streams, link)
-    {
+    TAILQ_FOREACH (stream, &c->streams, link) {
         if (stream->whole || mono_now(c) - stream->began < most)
             continue;
         sl_server_count_refusal(c->base.worker, "deadline");

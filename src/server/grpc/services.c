@@ -252,8 +252,7 @@ void sl_grpc_end_watching(struct sl_grpc_conn *client)
 {
     struct sl_grpc_stream *stream;
 
-    TAILQ_FOREACH(stream, &client->streams, link)
-    {
+    TAILQ_FOREACH (stream, &client->streams, link) {
         if (!stream->watches)
             continue;
         TAILQ_REMOVE(&client->worker->watchers, stream, watch_link);

@@ -86,9 +86,9 @@ void sl_event_stream_pump(struct sl_event_stream *feed)
 {
     struct listener *l;
 
-    TAILQ_FOREACH(l, &feed->listeners, link)
-    if (l->stream.conn)
-        send_events(l);
+    TAILQ_FOREACH (l, &feed->listeners, link)
+        if (l->stream.conn)
+            send_events(l);
 }
 
 /* ---- leaving ---- */
@@ -110,10 +110,10 @@ void sl_event_stream_renew(struct sl_event_stream *feed,
 {
     struct listener *l;
 
-    TAILQ_FOREACH(l, &feed->listeners, link)
-    if (l->worker == worker && l->session.number == session->number &&
-        l->session.read_only == session->read_only)
-        l->session.until = session->until;
+    TAILQ_FOREACH (l, &feed->listeners, link)
+        if (l->worker == worker && l->session.number == session->number &&
+            l->session.read_only == session->read_only)
+            l->session.until = session->until;
 }
 
 void sl_event_stream_end_sessions(struct sl_event_stream *feed)
