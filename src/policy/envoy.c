@@ -208,6 +208,15 @@ static void write_pattern(struct writing *w)
         write_part(&w->out, w->path[i]);
 }
 
+/* The nodes of the domain that is being written. */
+static const struct sl_envoy_node *domain_nodes(const struct writing *w)
+{
+    for (unsigned i = 0; i < w->envoy->domain_count; i++)
+        if (sl_str_eq(w->envoy->domains[i].name, w->domain))
+            return w->envoy->domains[i].nodes;
+    return NULL;
+}
+
 /* The limits that a limit replaces, by their names in the policy. */
 struct search {
     struct sl_str name;
@@ -233,8 +242,7 @@ static void write_replaces(struct writing *w, const struct sl_envoy_node *node)
     sl_writer_add(&w->out, SL_STR("    replaces: ["));
     for (const struct sl_yaml_node *n = node->replaces->child; n; n = n->next) {
         s.name = sl_yaml_node_get(n, "name")->text;
-        for (unsigned i = 0; i < w->envoy->domain_count; i++)
-            write_named(&s, w->envoy->domains[i].nodes);
+        write_named(&s, domain_nodes(w));
     }
     if (s.found == 0)
         w->out.out->len = before; /* no limit has one of the names */
@@ -257,15 +265,9 @@ static void write_route(struct writing *w, struct sl_envoy_node *node)
 static bool is_covered(const struct writing *w,
                        const struct sl_envoy_node *node)
 {
-    const struct sl_envoy_node *n = NULL;
+    const struct sl_envoy_node *n;
 
-    if (w->depth > 1) {
-        n = w->path[w->depth - 2]->child;
-    } else {
-        for (unsigned i = 0; i < w->envoy->domain_count; i++)
-            if (sl_str_eq(w->envoy->domains[i].name, w->domain))
-                n = w->envoy->domains[i].nodes;
-    }
+    n = w->depth > 1 ? w->path[w->depth - 2]->child : domain_nodes(w);
     for (; n; n = n->next)
         if (n != node && sl_str_eq(n->key, node->key) &&
             (rank(n) > rank(node) || (rank(n) == 1 && rank(node) == 1)))
@@ -290,7 +292,6 @@ int sl_envoy_write(struct sl_envoy *envoy, struct sl_buf *out)
         .envoy = envoy, .out = {out, 0}
     };
 
-    walk_all(&w, name_node, NULL);
     sl_writer_addf(&w.out, "sluice: 1\n%s",
                    envoy->limit_count > 0 ? "\nlimits:\n" : "");
     walk_all(&w, write_limit, NULL);
@@ -519,6 +520,8 @@ static void read_limit(struct reading *r, const struct sl_yaml_node *node,
         return;
     ret->has_limit = true;
     ret->name = read_text(r, map, "name");
+    if (ret->name.len > 0)
+        ret->name_place = sl_yaml_node_get(map, "name")->place;
     ret->unlimited = read_bool(r, map, "unlimited");
     if (!ret->unlimited)
         read_unit(r, map, ret);
@@ -533,7 +536,7 @@ static void read_limit(struct reading *r, const struct sl_yaml_node *node,
                         SL_ENVOY_LIMITS);
 }
 
-/* ---- descriptors ---- */
+/* ---- checks of a descriptor ---- */
 
 static bool is_same(const struct sl_envoy_node *a,
                     const struct sl_envoy_node *b)
@@ -568,6 +571,106 @@ static void check_node(struct reading *r, const struct sl_envoy_node *node,
         }
 }
 
+/* ---- what a policy does not have ---- */
+
+static void warn_metric(struct reading *r, const struct sl_yaml_node *map,
+                        const char *key)
+{
+    if (read_bool(r, map, key))
+        sl_report_warning(
+            r->report, sl_yaml_node_get(map, key)->key_place,
+            "`%s` is not carried over. Metrics have the name of the limit, "
+            "without values of callers; `sluice top` prints the busiest "
+            "keys" SL_HINT "%s: false",
+            key, key);
+}
+
+static void warn_useless(struct reading *r, const struct sl_yaml_node *map,
+                         const char *key)
+{
+    sl_report_warning(r->report, sl_yaml_node_get(map, key)->key_place,
+                      "`%s` has no effect here, nor in envoyproxy/ratelimit: "
+                      "the descriptor has no rate_limit" SL_HINT
+                      "%s: true beside each rate_limit below",
+                      key, key);
+}
+
+/* Name every key that the policy has no place for. */
+static void warn_dropped(struct reading *r, const struct sl_yaml_node *map,
+                         const struct sl_envoy_node *node)
+{
+    const struct sl_yaml_node *metadata = sl_yaml_node_get(map, "metadata");
+    const struct sl_yaml_node *limit = sl_yaml_node_get(map, "rate_limit");
+
+    warn_metric(r, map, "detailed_metric");
+    warn_metric(r, map, "value_to_metric");
+    if (metadata && metadata->child)
+        sl_report_warning(r->report, metadata->key_place,
+                          "`metadata` is not carried over. Answers to Envoy "
+                          "have no dynamic metadata; a route of Envoy can have "
+                          "metadata" SL_HINT "metadata: {}");
+    if (!node->has_limit && node->shadow)
+        warn_useless(r, map, "shadow_mode");
+    if (!node->has_limit && node->quota)
+        warn_useless(r, map, "quota_mode");
+    if (node->unlimited && node->requests > 0)
+        sl_report_warning(
+            r->report, sl_yaml_node_get(limit, "requests_per_unit")->key_place,
+            "`requests_per_unit` has no effect beside `unlimited: true`, nor "
+            "in envoyproxy/ratelimit" SL_HINT
+            "rate_limit: { unlimited: true }");
+}
+
+static bool has_name(const struct sl_envoy_node *nodes, struct sl_str name)
+{
+    for (; nodes; nodes = nodes->next)
+        if ((nodes->has_limit && sl_str_eq(nodes->name, name)) ||
+            has_name(nodes->child, name))
+            return true;
+    return false;
+}
+
+/* A request has one domain, so only limits of the same file are replaced. */
+static void warn_replaces(struct reading *r, const struct sl_envoy_node *nodes,
+                          const struct sl_envoy_node *all)
+{
+    for (; nodes; nodes = nodes->next) {
+        const struct sl_yaml_node *n =
+            nodes->replaces ? nodes->replaces->child : NULL;
+
+        for (; n; n = n->next) {
+            struct sl_str name = sl_yaml_node_get(n, "name")->text;
+
+            if (!has_name(all, name))
+                sl_report_warning(
+                    r->report, n->place,
+                    "No limit of this domain is named \"%s\", so this entry "
+                    "of replaces is not carried over" SL_HINT
+                    "name: %s in the rate_limit that it replaces",
+                    sl_quote(name).text, sl_quote(name).text);
+        }
+        warn_replaces(r, nodes->child, all);
+    }
+}
+
+static void warn_names(struct reading *r, const struct sl_envoy_node *nodes)
+{
+    for (; nodes; nodes = nodes->next) {
+        if (nodes->name.len > 0 &&
+            !sl_str_eq(nodes->name, sl_str_c(nodes->limit)))
+            sl_report_warning(
+                r->report, nodes->name_place,
+                "The limit \"%s\" is named %s in the policy and in metrics. "
+                "A name is unique, and has at most %d letters, digits, dots, "
+                "dashes and underscores" SL_HINT "name: %s",
+                sl_quote(nodes->name).text, nodes->limit, NAME_MOST,
+                nodes->limit);
+        warn_names(r, nodes->child);
+    }
+}
+
+/* ---- descriptors ---- */
+
 static struct sl_envoy_node *
 read_nodes(struct reading *r, const struct sl_yaml_node *list, unsigned depth);
 
@@ -588,9 +691,8 @@ read_node(struct reading *r, const struct sl_yaml_node *map, unsigned depth)
     node->shadow = read_bool(r, map, "shadow_mode");
     node->quota = read_bool(r, map, "quota_mode");
     node->shared = read_bool(r, map, "share_threshold");
-    (void)read_bool(r, map, "detailed_metric"); /* of names in metrics, which */
-    (void)read_bool(r, map, "value_to_metric"); /* here have no values */
     read_limit(r, map, node);
+    warn_dropped(r, map, node);
     node->child =
         read_nodes(r, sl_yaml_node_get(map, "descriptors"), depth + 1);
     return node;
@@ -624,6 +726,19 @@ read_nodes(struct reading *r, const struct sl_yaml_node *list, unsigned depth)
 
 /* ---- a file ---- */
 
+/* Name the limits of the last domain, once the file has no errors. */
+static void name_limits(struct reading *r)
+{
+    unsigned last = r->envoy->domain_count - 1;
+    struct writing w = {.envoy = r->envoy,
+                        .domain = r->envoy->domains[last].name};
+
+    walk(&w, r->envoy->domains[last].nodes, name_node, NULL);
+    warn_replaces(r, r->envoy->domains[last].nodes,
+                  r->envoy->domains[last].nodes);
+    warn_names(r, r->envoy->domains[last].nodes);
+}
+
 static void read_domain(struct reading *r, const struct sl_yaml_node *root)
 {
     struct sl_envoy *envoy = r->envoy;
@@ -651,6 +766,8 @@ static void read_domain(struct reading *r, const struct sl_yaml_node *root)
     envoy->domains[envoy->domain_count].name = domain;
     envoy->domains[envoy->domain_count++].nodes =
         read_nodes(r, sl_yaml_node_get(root, "descriptors"), 1);
+    if (r->report->errors == 0 && !r->report->no_memory)
+        name_limits(r);
 }
 
 bool sl_envoy_read(struct sl_envoy *envoy, struct sl_report *report)

@@ -46,6 +46,7 @@ struct sl_envoy_node {
     uint32_t requests;
     enum sl_envoy_unit unit;
     struct sl_str name; /* of the limit, or "" */
+    struct sl_source_pos name_place;
     const struct sl_yaml_node
         *replaces;  /* a list of maps with a name, or NULL */
     char limit[65]; /* what it is called in the policy */
@@ -62,12 +63,13 @@ struct sl_envoy {
     unsigned limit_count;
 };
 
-/* Add the file in report->text to `envoy`, in the caller's arena. Errors are in
- * the report. False if there are any. */
+/* Add the file in report->text to `envoy`, in the caller's arena, and name its
+ * limits. Errors are in the report. False if there are any. Each setting that a
+ * policy does not have is a warning in the report. */
 SL_MUST_USE bool sl_envoy_read(struct sl_envoy *envoy,
                                struct sl_report *report);
 
-/* Receives the errors of one file; borrowed for the call. */
+/* Receives the errors and warnings of one file; borrowed for the call. */
 typedef void sl_envoy_told_f(void *ctx, const struct sl_report *report);
 
 /* Read a file, or all files of a folder. SLUICE_ECONF: errors were reported or,

@@ -488,15 +488,24 @@ static void on_problems(void *ctx, const struct sl_report *report)
 
     for (unsigned i = 0; i < report->kept; i++) {
         const struct sl_diag *d = &report->problems[i].diag;
+        bool warning = report->problems[i].warning;
         char at[512];
 
         snprintf(at, sizeof(at), "%s:%u:%u", report->file, d->line, d->column);
-        sl_log(report->problems[i].warning ? SL_LOG_WARN : SL_LOG_ERROR,
-               "configuration refused", "at", at, "why", d->sentence, "write",
+        sl_log(warning ? SL_LOG_WARN : SL_LOG_ERROR,
+               warning ? "configuration warning" : "configuration refused",
+               "at", at, "why", d->sentence, "write",
                d->hint[0] ? d->hint : NULL, NULL);
-        if (!first->sentence[0])
+        if (!warning && !first->sentence[0])
             sl_diag_error(first, SLUICE_ECONF, "%s: %s", at, d->sentence);
     }
+}
+
+/* /rlconfig reads the folder again. Its problems were logged at the reload. */
+static void on_known_problems(void *ctx, const struct sl_report *report)
+{
+    (void)ctx;
+    (void)report;
 }
 
 /* Reads the folder, and writes a policy or, for `dump`, what /rlconfig shows.
@@ -511,7 +520,8 @@ static int convert(const char *folder, bool dump, struct sl_buf *out,
 
     sl_arena_init(&arena, ARENA_MOST, &sl_alloc_libc);
     envoy.arena = &arena;
-    err = sl_envoy_load(&envoy, folder, on_problems, &first, diag);
+    err = sl_envoy_load(&envoy, folder, dump ? on_known_problems : on_problems,
+                        &first, diag);
     if (err && first.sentence[0])
         sl_diag_error(diag, err, "%s", first.sentence);
     if (!err && dump)

@@ -355,6 +355,57 @@ BAD = (
     ("no YAML", "domain: d\ndescriptors: [\n", "2:14: "),
 )
 
+# What a policy does not have is named, with its place and with what to write.
+DROPPED = """\
+domain: shop
+descriptors:
+  - key: user
+    detailed_metric: true
+    shadow_mode: true
+    quota_mode: true
+    metadata: { team: a }
+    descriptors:
+      - key: path
+        value_to_metric: yes
+        rate_limit:
+          unit: minute
+          requests_per_unit: 5
+          name: per path
+          replaces: [{ name: gone }, { name: all }, { name: far }]
+  - key: all
+    detailed_metric: false
+    value_to_metric: no
+    metadata: {}
+    rate_limit: { unlimited: true, requests_per_unit: 3, name: all }
+  - key: again
+    rate_limit: { unit: day, requests_per_unit: 3, name: all }
+"""
+FAR = """\
+domain: far
+descriptors:
+  - { key: far, rate_limit: { unit: day, requests_per_unit: 3, name: far } }
+"""
+WARNINGS = (
+    ("4:5: warning: `detailed_metric` is not carried over. Metrics have the "
+     "name of the limit", "detailed_metric: false"),
+    ("5:5: warning: `shadow_mode` has no effect here",
+     "shadow_mode: true beside each rate_limit below"),
+    ("6:5: warning: `quota_mode` has no effect here",
+     "quota_mode: true beside each rate_limit below"),
+    ("7:5: warning: `metadata` is not carried over", "metadata: {}"),
+    ("10:9: warning: `value_to_metric` is not carried over",
+     "value_to_metric: false"),
+    ('14:17: warning: The limit "per path" is named per-path in the policy',
+     "name: per-path"),
+    ('15:22: warning: No limit of this domain is named "gone"',
+     "name: gone in the rate_limit that it replaces"),
+    ('15:53: warning: No limit of this domain is named "far"',
+     "name: far in the rate_limit that it replaces"),
+    ("20:36: warning: `requests_per_unit` has no effect",
+     "rate_limit: { unlimited: true }"),
+    ('22:58: warning: The limit "all" is named all-2', "name: all-2"),
+)
+
 
 class Client:
     def __init__(self, where):
@@ -391,10 +442,7 @@ def run(*words):
 
 def test_import(tap, program, sluice):
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in FILES.items():
-            with open(os.path.join(folder, name), "w",
-                      encoding="utf-8") as file:
-                file.write(text)
+        write_folder(folder, FILES)
         made = run(sluice, "import", "envoy-ratelimit", folder)
         tap.same("the configuration becomes a policy", made.returncode, 0)
         path = os.path.join(folder, "policy")
@@ -430,6 +478,42 @@ def test_bad(tap, sluice):
     got = run(sluice, "import", "envoy-ratelimit", "/nowhere")
     tap.check("none at all", got.returncode == 1 and
               "can't be read" in got.stderr, got.stderr)
+
+
+def write_folder(folder, files):
+    for name, text in files.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def test_dropped(tap, program, sluice):
+    """Nothing is left out without a word; the rest is converted."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_folder(folder, {"a.yaml": DROPPED, "b.yaml": FAR})
+        path = os.path.join(folder, "a.yaml")
+        got = run(sluice, "import", "envoy-ratelimit", folder)
+        told = got.stderr.splitlines()
+        tap.same("settings without an equivalent do not refuse a file",
+                 got.returncode, 0)
+        tap.same("each is named once", [
+            line.split(":")[1] for line in told if ": warning: " in line],
+            [want.split(":")[0] for want, _ in WARNINGS])
+        for want, write in WARNINGS:
+            at = [i for i, line in enumerate(told)
+                  if line.startswith(f"{path}:{want}")]
+            tap.same(want, [told[i + 3] for i in at], [f"  write: {write}"])
+        tap.check("limits of the domain are replaced, with all that have the "
+                  "name", "replaces: [all, all-2]\n" in got.stdout, got.stdout)
+        policy = os.path.join(folder, "policy")
+        write_folder(folder, {"policy": got.stdout})
+        tap.same("the rest is a good policy",
+                 run(sluice, "check", policy).returncode, 0)
+        got = run(program, "--check", "--compat", "envoy-ratelimit",
+                  "--config-dir", folder)
+        tap.same("the daemon accepts the same files", got.returncode, 0)
+        tap.same("and logs every warning",
+                 got.stderr.count("configuration warning"), len(WARNINGS))
+        tap.same("as no error", got.stderr.count("configuration refused"), 0)
 
 
 def left(client, key):
@@ -480,6 +564,7 @@ def main():
     tap.same("it ends", daemon.stop(), 0)
     test_import(tap, program, sluice)
     test_bad(tap, sluice)
+    test_dropped(tap, program, sluice)
     test_reload(tap, program)
     test_flags(tap, program)
     return tap.done()
