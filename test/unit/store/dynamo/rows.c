@@ -314,9 +314,40 @@ static void test_reset(void)
     }
 }
 
+/* ---- penalties ---- */
+
+/* A limit that has nothing left or not, and its penalty: 5 failures block. */
+static void test_penalty(void)
+{
+    const struct sl_penalty_rate rate = {5, SL_DAY, SL_DAY, 7 * SL_DAY, 2};
+    struct sl_limit penalty = sl_limit_penalty(&rate, SL_QUANTUM_NS);
+
+    for (unsigned failing = 0; failing < 2; failing++) {
+        struct sl_part parts[2];
+        struct world w;
+
+        CASE(failing ? "a refusal of a limit is a failure of its penalty"
+                     : "a take is none");
+        open_world(&w, SL_FIXED, failing ? "2/hour" : "10/hour",
+                   &sl_alloc_libc);
+        parts[0] = w.part;
+        parts[1] = (struct sl_part){.limit = &penalty,
+                                    .name = SL_STR("k#penalty"),
+                                    .taken_at = T0,
+                                    .penalty_of = 1};
+        w.take.parts = parts;
+        w.take.count = 2;
+        CHECK_EQ(sl_row_set_fill(&w.set, &w.take, T0), 0);
+        CHECK_EQ(sl_row_set_judge(&w.set), !failing);
+        CHECK_EQ(w.set.rows[1].changed, failing);
+        sl_buf_done(&w.set.names);
+    }
+}
+
 int main(void)
 {
     test_ttl();
+    test_penalty();
     test_reset();
     test_counts();
     test_clocks();
