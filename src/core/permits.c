@@ -11,7 +11,7 @@
  *   (1) A take never raises what is held above the limit.
  *   (2) A refund never brings it below zero.
  *   (3) A changed limit keeps what is held. If that exceeds the limit, takes
- * are denied until enough was refunded.
+ *       are denied until enough was refunded.
  */
 #include "core/algorithm.h"
 

@@ -2,8 +2,8 @@
 #include "store/remote.h"
 
 #define IN_ROW 5
-#define MANY   20 /* in a second: the share of fewer says little */
-#define EVERY  (300 * SL_MS)
+#define MANY   20 /* in a second: fewer are too few to judge by share */
+#define EVERY  (300 * SL_MS) /* between two probes */
 
 bool sl_breaker_allows(struct sl_breaker *breaker, sl_ns now, bool *ret_probe)
 {

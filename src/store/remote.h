@@ -79,7 +79,7 @@ bool sl_store_identity_see_process(struct sl_store_identity *identity,
 
 /* ---- circuit breaker: stops calls to a store that does not answer.
  *
- *     CLOSED --FAILURES in a row, or half of many--> OPEN
+ *     CLOSED --5 failures in a row, or half of 20--> OPEN
  *        ^                                            |
  *        +------------- a probe has succeeded --------+
  *

@@ -2,9 +2,10 @@
  *
  * The owner of a record is 0 or the name of a process:
  *
- *   bit 63 set     files: bits 16..62 a running number, so that no name
- * repeats; bits 0..15 the byte that the process has locked bit 63 clear memory:
- * bits 32..62 the process id; bits 0..31 of its start time
+ *   bit 63 set    a file: bits 16..62 are a running number, so that no name
+ *                 repeats; bits 0..15 are the byte that the process has locked
+ *   bit 63 clear  memory: bits 32..62 are the process id; bits 0..31 are bits
+ *                 of its start time
  */
 #include <errno.h>
 #include <fcntl.h>

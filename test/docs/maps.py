@@ -2,13 +2,13 @@
 """maps.py -- compares the maps of docs/internals with the source.
 
   maps.py names ROOT PAGE...               each function is in its file, and
-                                           each file that is named exists
+                                           each file and sl_ name exists
   maps.py order ROOT PAGE PROGRAM CALLS    CALLS has the rows' functions in order
   maps.py show ROOT PROGRAM CALLS          prints the calls, to write a map
 
 A row names a function and its file, each in backticks in a cell of its own:
 
-  | `sl_check_begin` | `src/engine/check.c` | what it does |
+  | `sl_check_start` | `src/engine/check.c` | what it does |
 
 CALLS has one address per line (trace.c). Prints PAGE:LINE: and a sentence for
 each row that is wrong, and exits 1.
@@ -20,6 +20,7 @@ import sys
 
 ROW = re.compile(r"^\| `(\w+)` \| `(src/[\w/.]+)` \|")
 PATH = re.compile(r"`((?:src|test|docs|include|scripts)/[\w/.-]+)`")
+NAME = re.compile(r"`(?:struct |enum )?(sl_\w+)(?:\(\))?`")
 
 
 def rows(page):
@@ -65,9 +66,33 @@ def check_paths(root, page):
     return wrong
 
 
+def words_of(root):
+    """The words of src that begin with sl_."""
+    found = subprocess.run(
+        ["grep", "-rhowE", r"sl_\w+", "src"], cwd=root, capture_output=True,
+        text=True, check=True).stdout
+    return set(found.split())
+
+
+def check_words(root, page, words):
+    """How many sl_ names of a page are not in src."""
+    wrong = 0
+    with open(page, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            for name in NAME.findall(line):
+                if name in words:
+                    continue
+                wrong += 1
+                print(f"{os.path.relpath(page, root)}:{number}: there is no "
+                      f"{name} in src: change this line")
+    return wrong
+
+
 def check_names(root, pages):
     where = definitions(root)
-    wrong = sum(check_paths(root, page) for page in pages)
+    words = words_of(root)
+    wrong = sum(check_paths(root, page) + check_words(root, page, words)
+                for page in pages)
     for page in pages:
         for line, name, file in rows(page):
             if file in where.get(name, []):

@@ -1,6 +1,6 @@
 -- take.lua -- a set of limits, taken all or nothing, where the cells are.
 --
--- It stands last in one script, behind kinds.lua, cells.lua and holds.lua.
+-- It is the last part of one script. src/store/meson.build has the order.
 --
 -- KEYS  one for each part, each once; with "hold" one more, its record; with
 --       "settle", "extend" and "view" that alone
