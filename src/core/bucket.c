@@ -1,5 +1,5 @@
 /* bucket.c -- token buckets, refilled continuously or by the period, and the
- * leaky bucket.
+ * leaky bucket. The take of a token bucket is inline in bucket.h.
  *
  * A bucket starts full. Its cell has the usage and the time of its last write.
  * Usage drains at the configured rate:
@@ -20,9 +20,9 @@
  * w[1]  the usage then, in units (see "Units" in limit.h)
  *
  * Draining is rounded down to a unit: a token returns at most one unit late,
- * never early. Between whole grains nothing is rounded. One take loses less
- * than one unit and takes at least one token, so the sustained rate is at most
- * 0.6 ppm below the configured one in the table, and 4.8 ppm in stores of
+ * never early. At whole grains nothing is rounded. Rounding costs each take
+ * less than one unit, and a token has many units. So the sustained rate is at
+ * most 0.6 ppm below the configured one in the table, and 4.8 ppm in stores of
  * doubles (twice that for periods that are no whole number of grains).
  *
  * Usage may exceed the capacity after a change to a smaller plan or after a

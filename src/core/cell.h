@@ -13,11 +13,11 @@
  *       it (sl_limit_shape). A store makes the shape part of the key, or keeps
  *       it with the cell and starts from zeros when it differs.
  *
- * Time in cells. Each cell has the time of its last write. A reading up to
- * SL_JITTER before it is no step: two threads that read one clock may come in
- * either order, and the late one is judged at the time of the cell. A reading
- * further back is a step of the clock. It grants nothing, because usage stays,
- * and denies for at most one refill, because the cell's time is set to now.
+ * Time in cells. Each cell has the time of its last write. If `now` is at most
+ * SL_JITTER before it, the clock has not stepped: two threads read it and came
+ * in the other order. Then the time of the cell is used. If `now` is further
+ * back, the clock has stepped. That grants nothing, because usage stays, and
+ * denies for at most one refill, because the cell's time is set to now.
  */
 #ifndef SL_CORE_CELL_H
 #define SL_CORE_CELL_H

@@ -15,15 +15,15 @@
  *
  *   S = used after the take - drained since - refunds of others since
  *
- * is never more than it. Nor is
+ * is a lower bound of it. A second lower bound is
  *
  *   T = h - drained since - unheld refunds since
  *
- * where unheld refunds are those that do not come from holds. The end of
- * another hold leaves no less than if that hold had never been (1). Without
- * other holds, h has been used since the take and has only drained. So the end
- * of a younger hold takes nothing from an older one. The greater of S and T is
- * certainly still used, and as much of h is refunded.
+ * where unheld refunds are those that do not come from holds. T may ignore the
+ * refunds of other holds: by (1) the end of a hold never lowers the usage below
+ * what it would be without that hold. So the end of a younger hold takes
+ * nothing from an older one. The greater of S and T is certainly still used,
+ * and as much of h is refunded.
  *
  * The snapshot is the bucket after the take: left alone, it drains to S. The
  * store subtracts the refunds of others (sl_hold_snapshot_reduce).

@@ -16,9 +16,10 @@
  * table, ticks of 1 us and up to 2^21 units in stores whose numbers are
  * doubles. An instant is rounded down to its tick.
  *
- * Units. The period is divided into as many grains as a token has units:
- * `grain` is the least of 1, 2, 5, 10, 20, 50, ... ticks that keeps them few
- * enough. A grain refills `count` units, so nothing is rounded at whole grains.
+ * Units. A token has as many units as the period has grains. `grain` is the
+ * least of 1, 2, 5, 10, 20, 50, ... ticks with which that number stays within
+ * the quantum. A grain refills `count` units, so nothing is rounded at whole
+ * grains.
  * A minute has grains of 5 us, an hour of 0.5 ms, a day of 10 ms. A unit
  * depends on the period alone, so an amount in units means the same under every
  * plan.

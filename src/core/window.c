@@ -21,8 +21,8 @@
  *
  * Invariants. (test/prop/sliding.c checks each by number.)
  *   (1) A take passes exactly if taken + cost <= limit by the formula above.
- *   (2) In any span of one period less than twice the limit is taken; 19 of
- *       10 is the worst.
+ *   (2) In any span of one period less than twice the limit is taken. The
+ *       worst case for a limit of 10 is 19.
  *   (3) retry_in is exact, as in bucket.c.
  *   (4) A clock that steps back grants nothing and denies for at most two
  *       periods longer; one that steps forward grants at most one limit.

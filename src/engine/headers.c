@@ -1,5 +1,8 @@
 /* headers.c -- the headers of an answer.
  *
+ * A new dialect is a row of `dialects` here, a bit SL_DIALECT_ in
+ * policy/policy.h and a word of DIALECTS in policy/schema.def.
+ *
  * The numbers of one limit, in the dialects that clients read:
  *
  *     x-ratelimit  X-RateLimit-Limit: 5, -Remaining, -Reset (epoch seconds)

@@ -1,4 +1,6 @@
-/* replay_cache.c -- answers that repeats get again. */
+/* replay_cache.c -- remembers idempotency keys and deduplicated requests, with
+ * the answers that their repeats get again. In memory; replay_file.c keeps a
+ * copy on disk, and store/repeats.h is the memory that daemons share. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

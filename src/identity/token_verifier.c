@@ -5,10 +5,10 @@
  *     address over its limit? --> refused without a check
  *     verify -------------------> good: cache it; bad: count it
  *
- * Only tokens that cost a signature check count as bad. Malformed tokens are
- * refused for less than they cost to send. A browser that sends a cookie of
- * another program with every request would otherwise lock out its network; so
- * would keys that have changed and are not fetched yet.
+ * Only a token that fails after a signature check counts as bad. Malformed
+ * tokens do not count: they cost little, and a browser that sends a cookie of
+ * another program would lock out its network. Tokens of unknown keys do not
+ * count: the keys may have changed and not be fetched yet.
  */
 #include "identity/token_verifier.h"
 

@@ -7,11 +7,10 @@
  *     ; (not %3b)           parameters begin; they last to the next slash
  *     / \ %2f %5c           the segment is over
  *     ? # NUL %00           the path is over
- *     %XX                   the decoded byte, once: %252e is the text %2e, not
- * a dot
+ *     %XX                   the decoded byte, decoded once: %252e gives %2e
  *
  * A complete segment is dropped (empty, `.`), removes its parent (`..`) or
- * stays. A dropped segment frees its room.
+ * stays. The room of a dropped segment is used again.
  *
  * Where servers differ, the canonical reading is the most common default: a %2f
  * ends parameters (nginx and IIS decode first), `..;x` is `..` (Tomcat). Other

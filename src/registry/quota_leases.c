@@ -1,4 +1,9 @@
-/* quota_leases.c -- quota leases. */
+/* quota_leases.c -- grants units of quotas to nodes, in the usage database.
+ *
+ * Each node has a row for each quota that it leases: what it has spent and what
+ * it may still spend. docs/internals/leases.md has the protocol. Numbers in
+ * parentheses are the invariants of leases in usage_db.h.
+ */
 #include <inttypes.h>
 #include <string.h>
 

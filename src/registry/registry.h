@@ -17,9 +17,9 @@
  * Versions. A cached record (subject_cache.h) is validated without a lock.
  * There are SL_REGISTRY_VERSIONS counters; the hash of a name selects one.
  * After a write is on disk and before it is acknowledged, the counters of all
- * its names and aliases are incremented. A record carries the version from
- * before it was read. While that is the current version, no write to the name
- * has been acknowledged since.
+ * its names and aliases are incremented. The counter is noted before a record
+ * is read. While it has not changed, no write to the name has been acknowledged
+ * since, and the cached record is current.
  *
  * When the database cannot be read or written, jobs fail with SLUICE_ESTORE and
  * a sentence. The next job tries again.

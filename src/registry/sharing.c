@@ -4,9 +4,9 @@
  * reads, a transaction locks the slots of all its subjects in ascending order:
  * no other process changes what it has read, and there is no deadlock. Subjects
  * and switches share slot 0, because an alias may clash with any name. The end
- * of a hold does not name its owner. The owner is looked up first, and again
- * under the lock. If the hold was recorded in between, the transaction begins
- * again.
+ * of a hold names only the hold. Its owner is looked up, the owner's slot is
+ * locked, and the owner is looked up again. If the hold was recorded in
+ * between, the transaction begins again.
  *
  * A transaction whose COMMIT was not answered may have been committed. Its jobs
  * fail and keep its number. When one of them is queued again, the number is

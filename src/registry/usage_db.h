@@ -5,8 +5,8 @@
  * database in the same transactions: an acknowledged amount is on disk.
  *
  * A report with a key is recorded once, however often it is sent; keys are kept
- * for SL_KEY_LIFE. A report with a name sets the amount of one thing (a link:
- * 1; gone: 0), and may be repeated.
+ * for SL_KEY_LIFE. A report with a name sets the amount of one thing and does
+ * not add: 1 when a link is created, 0 when it is deleted. It may be repeated.
  *
  * Overage is usage beyond the limit that no credit paid for. It follows from
  * the counter, not from the order of the amounts: the usage of a decision may
@@ -23,8 +23,9 @@
  *       while a credit is left. The overage of the days adds up to it. So
  *       amounts have the same sums in any order in which used stays above 0.
  *   (8) Each unit is judged by the cap of its own record: a change of the plan
- *       makes no earlier unit overage, and no earlier overage included. A
- *       refund below the usage at the change reduces what was beyond by then.
+ *       makes no earlier unit overage, and no earlier overage included. If
+ *       refunds bring the usage below that at the change, the overage from
+ *       before the change falls.
  *   (9) A hold is spent from the lease of the node that took it, wherever it
  *       ends; if that is another daemon, the node is told.
  */

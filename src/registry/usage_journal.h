@@ -21,14 +21,16 @@
  * uses new streams, so that no sequence is used twice.
  *
  * On disk. A killed process loses nothing. A power failure loses what the
- * kernel had not written: the file is synced every SL_JOURNAL_SYNC while
- * something is older than that, and by sl_usage_journal_sync().
+ * kernel had not written: about the last SL_JOURNAL_SYNC, since the file is
+ * synced that often while there is something new, and by
+ * sl_usage_journal_sync().
  *
  * Invariants. (test/unit/registry/usage_journal.c and test/prop/journal.c check
  * each by number.)
  *   (1) A line is complete before it is counted in `used` of its segment.
- *   (2) A change of an amount is complete or not there: it is made in the
- *       amount that is not shown, and then shown by one store.
+ *   (2) A change of an amount is complete or not there: a line has two copies
+ *       of it. The one that is not valid is changed, and one store makes it
+ *       the valid one.
  *   (3) A sealed segment never changes.
  *   (4) Nothing after damage is read, and nothing damaged is recorded.
  */

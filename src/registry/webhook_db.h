@@ -13,11 +13,12 @@
  *
  * Pace. A destination (a URL, of any organisation) has a cell of the limiter
  * (core/cell.h) in its row. A claim takes from it, in the same transaction, for
- * each delivery; the exact time until the next take is when its endpoint is
- * claimed again. So all senders of a database share the pace. A delivery
- * arrives later than it was claimed. If deliveries are evenly spaced, a claim
- * reserves the destination for as long as that may take, and the result moves
- * the cell: the next one has its distance from the arrival. See webhook/pace.h.
+ * each delivery. The cell gives the exact time of the next delivery; its
+ * endpoint is claimed again then. So all senders of a database share the pace.
+ * A delivery arrives later than it was claimed. If deliveries are evenly
+ * spaced, a claim reserves the destination for as long as that may take, and
+ * the result moves the cell: the next one has its distance from the arrival.
+ * See webhook/pace.h.
  *
  * Notes. What happens to an organisation is told to its contact endpoints, and
  * to those of the operator's organisation, as messages. They have a rate of

@@ -6,9 +6,9 @@
  * lock of a ring is held while one record is copied or the ring is searched.
  *
  * A flood of denials must neither cost much nor push all others out. So in a
- * second at most SL_DENIAL_SECOND denials of a caller and limit are recorded,
- * and SL_DENIAL_FLOODED once there are SL_DENIAL_FLOOD of all. The rest is
- * counted.
+ * second at most SL_DENIAL_SECOND denials of each caller and limit are
+ * recorded. After SL_DENIAL_FLOOD of all callers in that second it is
+ * SL_DENIAL_FLOODED of each. The rest is counted.
  *
  * Names of callers are in memory as they came. They leave it hashed if the
  * policy says so.
@@ -23,9 +23,9 @@
  *       once, so that one caller cannot hide the others. The rest is counted.
  *   (4) After an erasure no ring has the name.
  *   (5) The first denial of a caller and limit in a second is recorded,
- *       whatever others do, unless they have the same one of SL_DENIAL_CALLERS
- *       hashes. In a second at most SL_DENIAL_FLOOD + SL_DENIAL_CALLERS
- *       denials are recorded.
+ *       whatever others do, unless the hash of another caller selects the
+ *       same one of SL_DENIAL_CALLERS counters. In a second at most
+ *       SL_DENIAL_FLOOD + SL_DENIAL_CALLERS denials are recorded.
  */
 #ifndef SL_SERVER_DENIAL_RING_H
 #define SL_SERVER_DENIAL_RING_H

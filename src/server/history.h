@@ -14,7 +14,7 @@
  *   (2) A step that was not read is 0. If the clock was set back before the
  *       last step, the history begins again.
  *   (3) No more than SL_HISTORY_ROWS rows.
- *   (4) A history to which the steps of several are added has their sums.
+ *   (4) Adding the steps of several histories gives their sums.
  */
 #ifndef SL_SERVER_HISTORY_H
 #define SL_SERVER_HISTORY_H

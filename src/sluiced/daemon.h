@@ -10,9 +10,12 @@
  *   subjects.c         registry and subject caches
  *   usage.c            usage buffers, restore at start
  *   quota_node.c       quota leases of this daemon
+ *   hold_ends.c        holds that ended at another daemon
+ *   denials.c          denials in the usage database
  *   remote_store.c     remote store (sl_daemon_store_*), node count
  *   repeats.c          memory of repeats, shared backlogs
  *   peers.c            daemons that share it, for the console
+ *   health.c           whether the database answers; steps of the clock
  *   admin_ops.c        callbacks of the admin listener
  *   event_publisher.c  events
  *   webhook_notes.c    notes to organisations and to the operator

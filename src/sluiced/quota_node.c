@@ -5,9 +5,9 @@
  * lost its table is a new node. The leases of a daemon that is gone are freed
  * by any other that watches it.
  *
- * A copied table makes two nodes of one name. The one started last has it. The
- * other finds out within a second, drops its leases, and makes no more quota
- * decisions: `on_store_failure` applies.
+ * A copied table makes two nodes of one name. The one started last keeps it.
+ * The other finds out within a second, drops its leases, and makes no more
+ * quota decisions: `on_store_failure` applies.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,17 +9,18 @@
  *          |          with the next take, or before its end    |
  *          +---- ended: the rest is returned <------+----------+
  *
- * A lease never grants too much. It starts when it was requested and lasts one
- * second at most, not beyond its window. A bucket must not refill the same
- * tokens meanwhile: either the store knows what is leased (Redis; kinds.lua),
- * or the lease shrinks at the rate of the refill (DynamoDB).
+ * A lease never grants too much. Its time counts from the request, not from the
+ * grant. It lasts one second at most, not beyond its window. A bucket must not
+ * refill the same tokens meanwhile: either the store knows what is leased
+ * (Redis; kinds.lua), or the lease shrinks at the rate of the refill
+ * (DynamoDB).
  *
- * Other loops may be denied too much: by what is leased and not spent. That is
- * at most the share of the capacity in the policy, for each loop, and at most
- * twice what the loop took since its last request, plus what melts in twice
- * that time. A key with fewer than two takes in two seconds is not leased.
- * While most leases of a loop are returned unspent, only keys with several
- * takes in quick succession are.
+ * Other loops may be denied too much: they lack what is leased and not spent.
+ * For each loop that is at most the share of the capacity in the policy. It is
+ * also at most twice what the loop took since its last request, plus what is
+ * refilled in twice that time. A key with fewer than two takes in two seconds
+ * is not leased. While most leases of a loop are returned unspent, only keys
+ * with several takes in quick succession are.
  */
 #ifndef SL_STORE_CACHES_H
 #define SL_STORE_CACHES_H

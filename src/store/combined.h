@@ -22,8 +22,8 @@
  * the remote store. The remote store also has a copy of these parts, without a
  * limit: another daemon that ends the hold finds the amounts there. The usage
  * database then tells the node whose table holds the units, which ends the hold
- * there, too. Bits of the hold's place tell where it is. A hold ends in the
- * remote store first, which may fail, and then here.
+ * there, too. Flag bits in the `place` of a hold tell where it is. A hold ends
+ * in the remote store first, which may fail, and then here.
  *
  * With `twice` the remote store has all parts of a take, and the stricter
  * answer about a quota counts.

@@ -2,10 +2,10 @@
  * units are leased from a usage database that nodes share. A level is a quota
  * whose period does not end.
  *
- * It is in front of a store that answers at once. A take of a leased quota is a
- * take of that store, but the quota's count goes no further than the lease. If
- * that is not far enough, the usage database is asked for more, and the take is
- * tried again; it waits as for any remote store.
+ * It wraps the memory store. A take of a leased quota goes through to that
+ * store, but the quota's count does not pass the leased amount. If that is not
+ * enough, the usage database is asked for more, and the take is tried again; it
+ * waits as for any remote store.
  *
  *     take --> enough leased? --yes--> the table --> done()
  *                  | no    ^
@@ -16,8 +16,9 @@
  *
  * Answers have the numbers of all nodes, as far as known here.
  *
- * Not leased: parts without a `view`, shadows and candidates, and limits to
- * which usage is carried. Charges and refunds go to the usage database.
+ * Not leased: parts without a `view` (their usage is not recorded), shadows and
+ * candidates, and limits to which usage is carried at sign-in ("Carrying" in
+ * table/table.h). Charges and refunds go to the usage database.
  *
  * Any thread may take; each key has a lock while it is decided.
  */

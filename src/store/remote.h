@@ -15,8 +15,8 @@
  *       repeat call.
  *   (2) Its owner frees it after its request has completed or was cancelled.
  *       The take's done() has run by then.
- *   (3) done() runs once. After that only the owner of the op touches it:
- *       done() may start the next take.
+ *   (3) done() runs once. It may start the next take in the same memory, so
+ *       nothing here touches the take after it.
  */
 #ifndef SL_STORE_REMOTE_H
 #define SL_STORE_REMOTE_H

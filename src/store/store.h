@@ -12,8 +12,8 @@
  * Invariants (test/conform checks each by number, on every store).
  *   (1) Either every part was taken or none was.
  *   (2) The answers equal those of core/ for some serial order of the takes.
- *   (3) A part that was not taken leaves its cell as it was, healed if its
- *       clock had run ahead.
+ *   (3) A part that was not taken leaves its cell as it was, corrected if its
+ *       time was in the future.
  */
 #ifndef SL_STORE_STORE_H
 #define SL_STORE_STORE_H

@@ -28,21 +28,23 @@
  *
  * Single changes. A change of one cell whose key has a slot needs no intent: it
  * swaps the whole cell (sl_swap_pair). The swap fails if the cell is locked or
- * has changed; if the same cell of the same key has returned, it is right. Only
- * the tag is not part of the swap. So each new key of a slot increments the top
- * byte of the second word, the generation. It wraps after 256 keys. Therefore a
- * thread announces the bucket in its record before it swaps, and a thread that
- * would wrap a generation, with the slot locked, looks through the records and
- * leaves the slot to its key while a swap in the bucket is announced.
+ * has changed. If it has changed and changed back, the swap is still right, as
+ * long as the key is the same. But the tag is not part of the swap. So each new
+ * key of a slot increments the top byte of the second word, the generation. It
+ * wraps after 256 keys. Therefore a thread announces the bucket in its record
+ * before it swaps. A thread that would wrap a generation locks the slot, looks
+ * through the records, and leaves the slot to its key while a swap in the
+ * bucket is announced.
  *
  * Proof that a swap never meets another key: the thread announces, then reads
  * lock (unlocked), second word and tag, then swaps, and the swap succeeds. The
- * generation is the same in the read and in the swap. If no change of keys was
- * finished in between, none was under way: at the read it would have been
- * finished since, and at the swap the cell was not locked. So the tag is the
- * one that was read. If 256 or more were finished, one of them wrapped the
- * generation. It locked the cell after the read, hence after the announcement,
- * then saw the announcement in the records, and did not happen.
+ * generation is the same in the read and in the swap. So in between either no
+ * change of keys was finished, or 256 or more were. In the first case none was
+ * under way, either: one that was not finished would lock the cell, and the
+ * swap would fail. So the tag is the one that was read. In the second case one
+ * of them wrapped the generation. It locked the cell after the read, hence
+ * after the announcement, then saw the announcement in the records, and did not
+ * happen.
  *
  * Dead intents. A stopped process may wake up late and continue a change that
  * others have completed. Its swaps of locks and cells fail, because the number

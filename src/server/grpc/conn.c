@@ -8,9 +8,10 @@
  * whole in time is reset. An idle connection is closed; one with open streams
  * gets a ping first.
  *
- * Age and drain. A GOAWAY without a stream and a ping ask the client to go.
- * When the ping comes back, a second GOAWAY names the last stream. After all
- * answers the connection is closed. So no request in transit is lost.
+ * Age and drain. A first GOAWAY, which names the highest possible stream, and a
+ * ping ask the client to go. When the ping comes back, a second GOAWAY names
+ * the last stream. After all answers the connection is closed. So no request in
+ * transit is lost.
  *
  *     OPEN --go()--> ASKED --pong--> LAST --no stream left--> closed
  */

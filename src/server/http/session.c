@@ -11,9 +11,9 @@
  *
  * NUMBER counts the sign-ins with a token and is kept when a cookie is renewed.
  * DELETE writes it down, and no cookie with it is valid from then on. The list
- * is short. When it is full, the oldest session in it is forgotten, and all
- * sessions of this token that are as old have ended, too. Each token has its
- * own numbers and its own list: the read-only token ends no other sessions.
+ * is short. When it is full, its lowest number leaves it, and every session of
+ * this token with that number or a lower one has ended. Each token has its own
+ * numbers and its own list: the read-only token ends no other sessions.
  *
  * Browsers send cookies to all ports of a host. So NAME has the port of the
  * Host header, "sluice_session_9090", and daemons on one host keep their own.

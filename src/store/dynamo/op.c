@@ -25,11 +25,11 @@
  *
  * Each attempt has a new journal id, so that late replies of the last attempt
  * do not count. Each step marks its row with the id. After the last step the
- * set is taken; then the marks are removed, that of the last row last, and then
+ * set is taken. Then the marks are removed in the order of the rows, and then
  * the journal. Recovery (dynamo.c) handles what can't be finished here. It
- * waits until no op works on the journal: no step begins LIFE after it was
- * written. Steps are undone from the last row to the first: while the last row
- * has its mark the set counts as taken.
+ * waits until no op works on the journal: no step begins later than LIFE after
+ * the journal was written. Steps are undone from the last row to the first:
+ * while the last row has its mark the set counts as taken.
  */
 #include <stdio.h>
 #include <string.h>

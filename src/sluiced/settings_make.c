@@ -1,4 +1,4 @@
-/* settings_check.c -- chooses, reads and validates the settings.
+/* settings_make.c -- chooses, reads and validates the settings.
  *
  * First each setting is chosen: the flag, else the variable, else the value of
  * the policy, else the preset. Then the texts are read. Paths of the policy
