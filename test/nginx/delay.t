@@ -17,8 +17,13 @@ identity: { user: [header.x-user-id] }
 limits:
   even: { kind: leaky-bucket, per: user, rate: 2/s queue 2 }
   few: { kind: token-bucket, per: user, rate: 1/hour }
+  slow: { kind: leaky-bucket, per: user, rate: 1/hour queue 2 }
+  jobs: { kind: concurrency, per: user, rate: "1", hold: 60s }
 routes:
   - { match: /few/**, limits: [few] }
+  - { match: /slow/**, limits: [slow] }
+  - { match: /slow-job/**, limits: [slow, jobs] }
+  - { match: /job/**, limits: [jobs] }
 default: [even]
 END
 
@@ -63,6 +68,34 @@ is($t->receive($gone)->{status}, 200, 'one of two passes');
 $t->wait_for(sub { $t->read('access.log') =~ m{^/left 499 DELAYED$}m },
     'the other is logged as gone');
 pass('a client that left while it waited');
+
+# It frees its permits. Its place in the queue stays used, as with limit_req.
+my $waiting = 0;
+sub wait_long { # sends a request that is delayed by an hour or more
+    my ($path, $user) = @_;
+    my $socket = $t->send('GET', $path, 'X-User-Id' => $user);
+
+    $waiting++;
+    $t->wait_for(sub {
+        $waiting == (() = $t->read('error.log') =~ /delayed: \d{7,} ms/g)
+    }, "$path is delayed");
+    return $socket;
+}
+is($t->get('/slow-job/x', 'X-User-Id' => 'fay')->{status}, 200, 'the first');
+my $away = wait_long('/slow-job/x', 'fay');
+is($t->get('/job/x', 'X-User-Id' => 'fay')->{status}, 429,
+    'one that waits has its permit');
+close $away;
+$t->wait_for(sub { $t->get('/job/x', 'X-User-Id' => 'fay')->{status} == 200 },
+    'a permit');
+pass('one that left has none');
+is($t->get('/slow/x', 'X-User-Id' => 'gus')->{status}, 200, 'a queue of two');
+close wait_long('/slow/left', 'gus');
+$t->wait_for(sub { $t->read('access.log') =~ m{^/slow/left 499 }m }, 'gone');
+my $second = wait_long('/slow/x', 'gus');
+is($t->get('/slow/x', 'X-User-Id' => 'gus')->{status}, 429,
+    'has the place of one that left');
+close $second;
 
 # Dry runs count, and neither delay nor refuse nor show anything.
 $begin = time;

@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
 # kill.t -- workers that are killed under load, and many reloads: totals are
-# exact, permits come back, and the master does not grow.
+# exact, permits come back, and neither the master nor workers grow.
 #
 #   SL_RELOADS  how many reloads (40, or 10,000 with SL_LONG)
 use strict;
@@ -115,34 +115,56 @@ is(join(' ', map { $t->receive($_)->{status} } @jobs),
     '200 200 200 200 200 200', 'all of them work');
 unlike($t->read('error.log'), qr/\[alert\].*sluice|signal 11/, 'no crash');
 
-# Reloads under load.
+# Reloads under load. Master and workers are measured without load, and after the
+# workers before have ended: each process has files for each worker.
 sub size_of {
     my ($pid) = @_;
     my @fds = glob "/proc/$pid/fd/*";
 
-    open my $file, '<', "/proc/$pid/statm" or die $!;
-    return ((split ' ', <$file>)[1] * 4, scalar @fds);
+    open my $file, '<', "/proc/$pid/statm" or return (0, 0);
+    return ((split ' ', <$file> // '0 0')[1] * 4, scalar @fds);
+}
+
+# Waits until the workers of earlier reloads have ended.
+sub settle {
+    my $master = $t->master;
+
+    $t->wait_for(sub {
+        open my $file, '<', "/proc/$master/task/$master/children" or die $!;
+        4 == split ' ', <$file> // '';
+    }, 'old workers end');
+}
+
+# Of the master and of its largest worker: KiB and files.
+sub measure {
+    settle();
+    $t->reload;
+    settle();
+    my @workers = map { [size_of($_)] } $t->workers;
+    my ($size) = sort { $b <=> $a } map { $_->[0] } @workers;
+    my ($fds) = sort { $b <=> $a } map { $_->[1] } @workers;
+    return (size_of($t->master), $size, $fds);
 }
 
 unlink $t->dir . '/stop';
+$t->reload for 1 .. 10;
+my @before = measure();
 my $load = $t->in_child(sub {
     try('/total/x'), try('/jobs/short') until -e $t->dir . '/stop';
 });
-$t->reload for 1 .. 10;
-my ($size, $fds) = size_of($t->master);
 for (1 .. $reloads) {
     $t->reload;
     diag(sprintf '%d reloads: %d KiB, %d files', $_, size_of($t->master))
         if $_ % 500 == 0;
 }
-my ($size_now, $fds_now) = size_of($t->master);
 $t->write('stop', '');
 $t->end_child($load, 0);
-$t->wait_for(sub { # the master has two files for each worker that still ends
-    (undef, $fds_now) = size_of($t->master);
-    $fds_now <= $fds;
-}, "at most $fds files");
-cmp_ok($size_now - $size, '<', 2048, "$reloads reloads: the master has $size KiB, then $size_now");
-cmp_ok($fds_now, '<=', $fds, "and $fds files, then $fds_now");
+my @after = measure();
+cmp_ok($after[0] - $before[0], '<', 2048,
+    "$reloads reloads: the master has $before[0] KiB, then $after[0]");
+cmp_ok($after[1], '<=', $before[1], "and $before[1] files, then $after[1]");
+cmp_ok($after[2] - $before[2], '<', 2048,
+    "a worker has $before[2] KiB, then $after[2]");
+cmp_ok($after[3], '<=', $before[3], "and $before[3] files, then $after[3]");
 
 done_testing;
