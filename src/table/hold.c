@@ -268,6 +268,7 @@ bool sl_hold_end_expired(struct sl_table *table, struct sl_intent *intent,
     e.set.count = 0;
     e.set.fresh = true;
     e.set.swept = false;
+    e.set.carries = false;
     e.set.now = (sl_ns)head.w[0];
     e.to = sl_hold_record_ended(head, SL_HOLD_EXPIRED);
     e.begun = 0;

@@ -2,6 +2,7 @@
 #include "table/set.h"
 
 #include "base/arith.h"
+#include "core/bucket.h"
 #include "table/hold_record.h"
 
 #define SWEEP 8 /* buckets, when a key finds no room */
@@ -24,38 +25,58 @@ static bool is_peek(const struct sl_set_item *item)
            (item->cost == 0 && item->on_report);
 }
 
+/* The most common limit is judged without a call. */
+static void judge_take(const struct sl_set *set, struct sl_set_item *item)
+{
+    const struct sl_limit *limit = item->part->limit;
+    struct sl_cell cell = sl_cell_bare(item->cell);
+
+    if (is_peek(item)) {
+        item->taken =
+            sl_take_peek(limit, cell, sl_set_item_least(item), set->now);
+    } else if (sl_bucket_is_quick(limit)) {
+        const struct sl_limit quick = sl_bucket_quick(limit);
+
+        sl_bucket_take(&quick, cell, item->cost, set->now, &item->taken);
+    } else {
+        sl_algorithms[limit->kind]->take(limit, cell, item->cost, set->now,
+                                         &item->taken);
+    }
+}
+
 static void judge(const struct sl_set *set, struct sl_set_item *item)
 {
     const struct sl_part *part = item->part;
+    const struct sl_limit *limit = part->limit;
     sl_ns now = set->now, read;
-    const struct sl_algorithm *algorithm = sl_algorithms[part->limit->kind];
-    struct sl_cell cell = sl_cell_bare(item->cell);
 
     switch (part->op) {
     case SL_TAKE_OP_TAKE:
     case SL_TAKE_OP_EACH:
     case SL_TAKE_OP_PEEK:
-        if (is_peek(item))
-            item->taken =
-                sl_take_peek(part->limit, cell, sl_set_item_least(item), now);
-        else
-            algorithm->take(part->limit, cell, item->cost, now, &item->taken);
+        judge_take(set, item);
         break;
     case SL_TAKE_OP_CHARGE:
     case SL_TAKE_OP_REFUND:
         read = now - set->lag;
-        algorithm->adjust(part->limit, cell, item->delta,
-                          part->taken_at < read ? part->taken_at : read, now,
-                          &item->taken);
+        item->taken =
+            sl_adjust(limit, sl_cell_bare(item->cell), item->delta,
+                      part->taken_at < read ? part->taken_at : read, now);
         item->refunds = refunds_of(item, now);
         break;
     case SL_TAKE_OP_SETTLE:
         sl_settle_judge(set, item);
         break;
     case SL_TAKE_OP_RESET:
-        algorithm->take(part->limit, sl_cell_of(0, 0), 0, now, &item->taken);
+        item->taken = sl_take(limit, sl_cell_of(0, 0), 0, now);
         break;
     }
+}
+
+/* All parts of a set have one. */
+static enum sl_take_op op_of(const struct sl_set *set)
+{
+    return set->items[0].part->op;
 }
 
 /* Judges the item as if its cell had also used what the carried item has. Its
@@ -84,13 +105,15 @@ static void count_carried(const struct sl_set *set, struct sl_set_item *item,
 static void read_item(const struct sl_set *set, struct sl_set_item *item)
 {
     do {
-        item->cell = sl_cell_of(0, 0);
         item->found =
             sl_slot_key_find(set->intent, &item->key, &item->slot, &item->head);
     } while (item->found && !sl_slot_read(set->intent, item->slot,
                                           item->key.tag, &item->cell));
     if (item->found)
         item->untracked = false;
+    else
+        item->cell = sl_cell_of(0, 0);
+    item->added = false;
 }
 
 /* A reset also changes a key that owes nothing, because it may have holds. */
@@ -102,6 +125,13 @@ static bool changes(const struct sl_set *set, const struct sl_set_item *item)
              !sl_none_held(set->intent->region)));
 }
 
+/* The item is judged, for now. */
+static void judged(struct sl_set *set, struct sl_set_item *item)
+{
+    item->changes = changes(set, item);
+    set->changes |= item->changes;
+}
+
 static bool denies_when_full(const struct sl_set *set,
                              const struct sl_set_item *item)
 {
@@ -109,11 +139,29 @@ static bool denies_when_full(const struct sl_set *set,
            item->part->binding->on_full == SL_FULL_DENY;
 }
 
-/* Reads and judges all items. If one denies, the others show their state. */
+/* One denies: the others show their state. */
+static void judge_denied(struct sl_set *set)
+{
+    set->changes = false;
+    for (unsigned i = 0; i < set->count; i++) {
+        struct sl_set_item *item = &set->items[i];
+
+        if (item->taken.answer.outcome == SL_ALLOW) {
+            item->taken = sl_take(item->part->limit, sl_cell_bare(item->cell),
+                                  0, set->now);
+            if (item->carried_from >= 0)
+                count_carried(set, item, 0);
+        }
+        judged(set, item);
+    }
+}
+
+/* Reads and judges all items. */
 static enum sl_set_result judge_all(struct sl_set *set)
 {
     bool allowed = true;
 
+    set->changes = false;
     for (unsigned i = 0; i < set->count; i++) {
         struct sl_set_item *item = &set->items[i];
 
@@ -128,18 +176,12 @@ static enum sl_set_result judge_all(struct sl_set *set)
             item->taken.answer.outcome == SL_ALLOW)
             item->taken.answer.outcome = SL_DENY;
         allowed = allowed && item->taken.answer.outcome == SL_ALLOW;
+        judged(set, item);
     }
-    for (unsigned i = 0; !allowed && i < set->count; i++) {
-        struct sl_set_item *item = &set->items[i];
-
-        if (item->taken.answer.outcome != SL_ALLOW)
-            continue;
-        item->taken =
-            sl_take(item->part->limit, sl_cell_bare(item->cell), 0, set->now);
-        if (item->carried_from >= 0)
-            count_carried(set, item, 0);
-    }
-    return allowed ? SL_SET_ALLOW : SL_SET_DENY;
+    if (allowed)
+        return SL_SET_ALLOW;
+    judge_denied(set);
+    return SL_SET_DENY;
 }
 
 /* ---- changing ---- */
@@ -206,8 +248,8 @@ static bool swap_slot(struct sl_set *set, struct sl_set_item *item)
 }
 
 /* Locks the slot of a key if its cell is still as read. */
-static bool lock_slot(struct sl_set *set, const struct sl_set_item *item,
-                      struct sl_cell next)
+static inline bool lock_slot(struct sl_set *set, const struct sl_set_item *item,
+                             struct sl_cell next)
 {
     const struct sl_region *r = set->intent->region;
 
@@ -216,7 +258,7 @@ static bool lock_slot(struct sl_set *set, const struct sl_set_item *item,
            sl_load(r, sl_tag_at(r, item->slot)) == item->key.tag;
 }
 
-static bool lock_changing(struct sl_set *set, struct sl_set_item *item)
+static inline bool lock_changing(struct sl_set *set, struct sl_set_item *item)
 {
     if (!lock_slot(set, item, next_of(item)))
         return false;
@@ -312,7 +354,7 @@ static bool is_carried_still(struct sl_set *set)
     for (unsigned i = 0; i < set->count; i++) {
         const struct sl_set_item *item = &set->items[i];
 
-        if (!item->carried || changes(set, item))
+        if (!item->carried || item->changes)
             continue; /* already locked */
         if (item->found ? !lock_slot(set, item, item->cell)
                         : !is_home_still(set, item))
@@ -354,19 +396,17 @@ static bool change_all(struct sl_set *set, const struct sl_set_extra *extra)
     enum added added = ADDED;
     struct sl_set_item *item = NULL;
 
-    for (unsigned i = 0; i < set->count; i++)
-        set->items[i].added = false;
     sl_intent_begin(set->intent);
     for (unsigned i = 0; i < set->count && added == ADDED; i++) {
         item = &set->items[i];
-        if (!changes(set, item))
+        if (!item->changes)
             continue;
         if (!item->found)
             added = add_key(set, item);
         else if (!lock_changing(set, item))
             added = AGAIN;
     }
-    if (added == ADDED && !is_carried_still(set))
+    if (added == ADDED && set->carries && !is_carried_still(set))
         added = AGAIN;
     if (added == ADDED && extra && !extra->join(set))
         added = AGAIN;
@@ -376,20 +416,13 @@ static bool change_all(struct sl_set *set, const struct sl_set_extra *extra)
             no_room(set, item);
         return false;
     }
-    for (unsigned i = 0; i < set->count; i++)
+    for (unsigned i = 0; op_of(set) != SL_TAKE_OP_TAKE && i < set->count; i++)
         count_refunds(set, &set->items[i]);
     if (!sl_intent_commit(set->intent))
         return false;
-    count_added(set);
+    if (set->intent->writes > 0)
+        count_added(set);
     return true;
-}
-
-static bool changes_any(const struct sl_set *set)
-{
-    for (unsigned i = 0; i < set->count; i++)
-        if (changes(set, &set->items[i]))
-            return true;
-    return false;
 }
 
 /* A peek at several keys reads them as of one instant: all are locked while
@@ -433,8 +466,7 @@ static void forget_holds(struct sl_set *set)
         const struct sl_set_item *item = &set->items[i];
         uint64_t now;
 
-        if (item->part->op != SL_TAKE_OP_RESET || !item->found ||
-            !changes(set, item))
+        if (!item->found || !item->changes)
             continue;
         now = next_of(item).w[1] >> SL_CELL_W1_BITS;
         if (now % 64 == 0)
@@ -454,10 +486,10 @@ enum sl_set_result sl_set_decide(struct sl_set *set)
         if (set->extra && result == SL_SET_ALLOW) {
             if (!set->extra->ready(set))
                 return SL_SET_NO_HOLD_ROOM;
-            done = set->extra->alone && !changes_any(set)
+            done = set->extra->alone && !set->changes
                        ? set->extra->alone(set)
                        : change_all(set, set->extra);
-        } else if (!changes_any(set))
+        } else if (!set->changes)
             done = !only_peeks(set) || stands_still(set);
         else if (set->count == 1 && set->items[0].found &&
                  !wraps_generation(&set->items[0]))
@@ -465,7 +497,8 @@ enum sl_set_result sl_set_decide(struct sl_set *set)
         else
             done = change_all(set, NULL);
     } while (!done);
-    forget_holds(set);
+    if (op_of(set) == SL_TAKE_OP_RESET)
+        forget_holds(set);
     sl_set_count(set->intent, result != SL_SET_DENY);
     return result;
 }

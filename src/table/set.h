@@ -58,11 +58,26 @@ static inline unsigned sl_slot_key_in_line(const struct sl_bucket *b,
 bool sl_slot_key_find_in(const struct sl_region *r, uint64_t bucket,
                          uint64_t tag, struct sl_slot *ret);
 
-/* Finds the slot of a key. False: *head is the head of its first bucket at that
- * time; while it is the same, the key has not been added. */
-bool sl_slot_key_find(const struct sl_intent *intent,
+/* Finds the slot of a key that is not in the first line of its first bucket;
+ * otherwise as sl_slot_key_find(). */
+bool sl_slot_key_seek(const struct sl_intent *intent,
                       const struct sl_slot_key *key, struct sl_slot *ret,
                       uint64_t *head);
+
+/* Finds the slot of a key. False: *head is the head of its first bucket at that
+ * time; while it is the same, the key has not been added. */
+static inline bool sl_slot_key_find(const struct sl_intent *intent,
+                                    const struct sl_slot_key *key,
+                                    struct sl_slot *ret, uint64_t *head)
+{
+    unsigned index = sl_slot_key_in_line(
+        sl_region_bucket(intent->region, key->bucket[0]), key->tag);
+
+    if (index == SL_SLOTS)
+        return sl_slot_key_seek(intent, key, ret, head);
+    *ret = (struct sl_slot){key->bucket[0], index};
+    return true;
+}
 
 /* One key of a set: one part, or several of the same key merged. */
 struct sl_set_item {
@@ -75,6 +90,7 @@ struct sl_set_item {
     bool on_report;      /* cost 0: denied if nothing is left */
     bool found;          /* the key has a slot */
     bool untracked;      /* no room for it: on_full decides */
+    bool changes;        /* as judged, its cell is written */
     bool added;          /* it gets a slot in this change */
     unsigned waited;     /* RESET: for swaps of other threads, see set.c */
     uint64_t forgets;    /* added: units that the evicted cell owed */
@@ -121,6 +137,8 @@ struct sl_set {
     sl_ns lag; /* `now` minus the caller's reading */
     bool fresh;
     bool swept;
+    bool carries; /* an item is carried to another */
+    bool changes; /* any item */
 };
 
 static inline void sl_set_count(const struct sl_intent *intent, bool allowed)

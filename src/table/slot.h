@@ -85,14 +85,17 @@ static inline bool sl_slot_read(const struct sl_intent *intent,
                                 struct sl_cell *ret)
 {
     const struct sl_region *r = intent->region;
-    uint64_t at = sl_cell_at(r, slot);
+    const struct sl_bucket *b = sl_region_bucket(r, slot.bucket);
+    const sl_word *cell = &b->word[sl_cell_word(slot.index)];
 
     do {
-        ret->w[0] = sl_intent_lock_read(intent, at);
-        ret->w[1] = sl_load(r, at + 8);
-        if (sl_load(r, sl_tag_at(r, slot)) != tag)
+        ret->w[0] = sl_get(cell);
+        if (sl_is_locked(ret->w[0]))
+            ret->w[0] = sl_intent_lock_read(intent, sl_cell_at(r, slot));
+        ret->w[1] = sl_get(cell + 1);
+        if (sl_get(&b->word[sl_tag_word(slot.index)]) != tag)
             return false;
-    } while (sl_load(r, at) != ret->w[0] || sl_load(r, at + 8) != ret->w[1]);
+    } while (sl_get(cell) != ret->w[0] || sl_get(cell + 1) != ret->w[1]);
     return true;
 }
 

@@ -21,13 +21,18 @@ static int64_t delta_of(const struct sl_part *part)
     return part->op == SL_TAKE_OP_REFUND ? -cost : cost;
 }
 
+static bool corrects(const struct sl_part *part)
+{
+    return part->op == SL_TAKE_OP_CHARGE || part->op == SL_TAKE_OP_REFUND;
+}
+
 /* Begins an item that has its key. Other fields are set before they are read.
  */
 static void begin_item(struct sl_set_item *item, struct sl_part *part)
 {
     item->part = part;
     item->cost = part->cost;
-    item->delta = delta_of(part);
+    item->delta = corrects(part) ? delta_of(part) : 0;
     item->carried_from = -1;
     item->carried = false;
     item->on_report = part->on_report;
@@ -113,6 +118,7 @@ static void carry(struct sl_set *set, const struct sl_part *parts,
         if (parts[i - 1].carried && of[i - 1] < of[i]) {
             set->items[of[i]].carried_from = (int)of[i - 1];
             set->items[of[i - 1]].carried = true;
+            set->carries = true;
         }
 }
 
@@ -198,6 +204,7 @@ inline bool sl_set_begin(struct sl_set *set, struct sl_table *table, sl_ns now,
     set->lag = set->now - now;
     set->fresh = fresh;
     set->swept = false;
+    set->carries = false;
     if (sl_is_due(&table->region, set->now))
         sl_holds_expire(table, set->now);
     return true;
@@ -692,19 +699,13 @@ bool sl_slot_key_find_in(const struct sl_region *r, uint64_t bucket,
 
 /* The head of the first bucket tells whether any key went to the others. While
  * it is locked, another thread may be adding the key. */
-bool sl_slot_key_find(const struct sl_intent *intent,
+bool sl_slot_key_seek(const struct sl_intent *intent,
                       const struct sl_slot_key *key, struct sl_slot *ret,
                       uint64_t *head)
 {
     const struct sl_region *r = intent->region;
     uint64_t at = sl_slot_head_at(r, key->bucket[0]);
-    unsigned slot =
-        sl_slot_key_in_line(sl_region_bucket(r, key->bucket[0]), key->tag);
 
-    if (slot < SL_SLOTS) {
-        *ret = (struct sl_slot){key->bucket[0], slot};
-        return true;
-    }
     for (;;) {
         *head = sl_load(r, at);
         for (unsigned i = 0; i < SL_CHOICES; i++)
