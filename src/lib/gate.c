@@ -443,16 +443,19 @@ static int check_gate(const struct sluice *gate)
     return 0;
 }
 
-static struct sl_hold_result call_of(enum sl_hold_action op,
-                                     struct sluice_hold_id id,
-                                     struct settling *settling)
+/* In place, and without the parts: they are two kilobytes, and the table sets
+ * those that there are. */
+static void set_call(struct sl_hold_result *call, enum sl_hold_action op,
+                     struct sluice_hold_id id, struct settling *settling)
 {
-    return (struct sl_hold_result){
-        .op = op,
-        .id = {{id.w[0], id.w[1]}},
-        .numbers = numbers_of,
-        .ctx = settling,
+    memset(call, 0, offsetof(struct sl_hold_result, parts));
+    call->op = op;
+    call->id = (struct sl_hold_id){
+        {id.w[0], id.w[1]}
     };
+    call->numbers = numbers_of;
+    call->ctx = settling;
+    call->count = 0;
 }
 
 int sluice_settle(struct sluice *gate, struct sluice_hold_id id,
@@ -460,9 +463,10 @@ int sluice_settle(struct sluice *gate, struct sluice_hold_id id,
                   enum sluice_hold_state *ret)
 {
     struct settling settling = {gate, costs, count};
-    struct sl_hold_result call = call_of(SL_HOLD_SETTLE, id, &settling);
+    struct sl_hold_result call;
     int err = check_gate(gate);
 
+    set_call(&call, SL_HOLD_SETTLE, id, &settling);
     if (!err)
         err = check_costs(gate, costs, count);
     if (!err)
@@ -483,9 +487,10 @@ int sluice_release(struct sluice *gate, struct sluice_hold_id id,
                    enum sluice_hold_state *ret)
 {
     struct settling settling = {gate, NULL, 0};
-    struct sl_hold_result call = call_of(SL_HOLD_SETTLE, id, &settling);
+    struct sl_hold_result call;
     int err = check_gate(gate);
 
+    set_call(&call, SL_HOLD_SETTLE, id, &settling);
     call.release = true;
     return err ? err : end_hold(gate, &call, ret);
 }
@@ -494,9 +499,10 @@ int sluice_extend(struct sluice *gate, struct sluice_hold_id id, int64_t for_ns,
                   enum sluice_hold_state *ret)
 {
     struct settling settling = {gate, NULL, 0};
-    struct sl_hold_result call = call_of(SL_HOLD_EXTEND, id, &settling);
+    struct sl_hold_result call;
     int err = check_gate(gate);
 
+    set_call(&call, SL_HOLD_EXTEND, id, &settling);
     if (!err)
         err = check_life(for_ns);
     call.life = for_ns;

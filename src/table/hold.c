@@ -144,7 +144,7 @@ static bool ready(struct sl_set *set)
 {
     const struct sl_hold_record *record = &of(set)->record;
 
-    return sl_cell_eq(sl_hold_record_head(set->intent, record->number),
+    return sl_cell_eq(sl_hold_record_head_at(set->intent, record->at),
                       record->head);
 }
 
@@ -152,21 +152,18 @@ static bool join(struct sl_set *set)
 {
     const struct ending *e = of(set);
 
-    return sl_intent_lock_cell(
-        set->intent, sl_hold_record_at(set->intent->region, e->record.number),
-        e->record.head, e->to);
+    return sl_intent_lock_cell(set->intent, e->record.at, e->record.head,
+                               e->to);
 }
 
 /* No cell changes, only the head. */
 static bool alone(struct sl_set *set)
 {
     const struct ending *e = of(set);
-    const struct sl_region *r = set->intent->region;
 
     SL_STEP(SL_STEP_SWAP);
-    return sl_swap_pair(
-        sl_region_word(r, sl_hold_record_at(r, e->record.number)),
-        e->record.head, e->to);
+    return sl_swap_pair(sl_region_word(set->intent->region, e->record.at),
+                        e->record.head, e->to);
 }
 
 /* A quota whose subject has periods of its own is settled in those of the
@@ -186,19 +183,16 @@ static void use_periods_then(struct sl_limit *limit,
 }
 
 /* The limit with the numbers of the take. */
-static struct sl_limit limit_then(const struct sl_region *r,
-                                  const struct sl_hold_key *kept,
-                                  const struct sl_limit *now)
+static void set_limit_then(const struct sl_region *r,
+                           const struct sl_hold_key *kept,
+                           const struct sl_limit *now, struct sl_limit *ret)
 {
-    struct sl_limit limit =
-        now ? *now : sl_limit_from(sl_region_limit(r, kept->limit));
-
+    *ret = now ? *now : sl_limit_from(sl_region_limit(r, kept->limit));
     if (now)
-        use_periods_then(&limit, &kept->snapshot);
-    limit.count = kept->count;
-    limit.capacity = kept->capacity;
-    limit.room = sl_is_bucket(limit.kind) ? limit.capacity * limit.token : 0;
-    return limit;
+        use_periods_then(ret, &kept->snapshot);
+    ret->count = kept->count;
+    ret->capacity = kept->capacity;
+    ret->room = sl_is_bucket(ret->kind) ? ret->capacity * ret->token : 0;
 }
 
 static struct sl_since since(const struct sl_region *r,
@@ -224,7 +218,7 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
     const struct sl_hold_key *kept = &e->record.part[i];
     struct sl_set_item *item = &e->set.items[i];
 
-    e->limits[i] = limit_then(r, kept, limit);
+    set_limit_then(r, kept, limit, &e->limits[i]);
     e->outcomes[i] = (struct sl_hold_outcome){
         .kept = kept,
         .cost = cost,
@@ -499,12 +493,10 @@ static bool take_ready(struct sl_set *set)
         parts += is_held(&set->items[i]);
         prefetch_refunds(set->intent->region, &set->items[i]);
     }
-    h->claimed =
-        sl_hold_record_claim(set->intent, record->id, parts, &record->number);
+    h->claimed = sl_hold_record_claim(set->intent, parts, record);
     if (!h->claimed) {
         sl_actors_reap(&set->table->actors);
-        h->claimed = sl_hold_record_claim(set->intent, record->id, parts,
-                                          &record->number);
+        h->claimed = sl_hold_record_claim(set->intent, parts, record);
     }
     h->expires = sl_ns_add_sat(set->now, record->life);
     if (h->expires == SL_NS_MAX)
@@ -554,8 +546,7 @@ static bool take_join(struct sl_set *set)
     sl_hold_record_fill(r, record);
     sl_hold_record_sign(r, record);
     if (!sl_intent_lock_cell(
-            intent, sl_hold_record_at(r, record->number),
-            sl_hold_record_claimed(intent, record->id),
+            intent, record->at, sl_hold_record_claimed(intent, record->id),
             sl_cell_of((uint64_t)h->expires,
                        (record->id.w[0] & ~UINT64_C(15)) | SL_HELD)))
         return false;
@@ -568,8 +559,7 @@ static void leave(struct sl_set *set, bool done)
     struct holding *h = take_of(set);
 
     if (h->claimed)
-        sl_hold_record_let_go(set->intent, h->record.id, h->record.number,
-                              done);
+        sl_hold_record_let_go(set->intent, &h->record, done);
     for (unsigned i = 0; done && i < set->count; i++)
         if (set->items[i].part->limit->kind == SL_PERMITS)
             sl_permit_eta_forget(set->table, &set->items[i].key);

@@ -63,14 +63,22 @@ static uint64_t block_at(const struct sl_region *r, uint64_t block)
                               : head->long_at + (block - head->shorts) * many;
 }
 
-static uint64_t head_at(const struct sl_region *r, uint64_t block, uint64_t i)
+/* The offset of a head in its block. */
+static uint64_t head_in(uint64_t i)
 {
-    return block_at(r, block) + (i < PER_ROW ? 1 + i : 2 + i) * 16;
+    return (i < PER_ROW ? 1 + i : 2 + i) * 16;
+}
+
+/* From the head of record `i` to the next. */
+static uint64_t head_step(uint64_t i)
+{
+    return i + 1 == PER_ROW ? 32 : 16;
 }
 
 uint64_t sl_hold_record_at(const struct sl_region *r, uint64_t number)
 {
-    return head_at(r, number / SL_HOLD_BLOCK, number % SL_HOLD_BLOCK);
+    return block_at(r, number / SL_HOLD_BLOCK) +
+           head_in(number % SL_HOLD_BLOCK);
 }
 
 static unsigned room_of(const struct sl_region *r, uint64_t number)
@@ -87,39 +95,36 @@ static struct sl_hold_record_body *body_of(const struct sl_region *r,
     return (struct sl_hold_record_body *)(void *)(r->base + at);
 }
 
-/* The blocks of `id`; NO_BLOCK: none. */
-static void blocks_of(const struct sl_region *r, struct sl_hold_id id,
-                      uint64_t ret[BLOCKS])
+/* The block of `id` of choice 0 .. BLOCKS - 1, the short ones first; NO_BLOCK:
+ * none. */
+static uint64_t block_of(const struct sl_region *r, struct sl_hold_id id,
+                         unsigned choice)
 {
     const struct sl_region_head *head = sl_region_head(r);
+    uint64_t word = id.w[choice % CHOICES];
 
-    for (unsigned i = 0; i < CHOICES; i++) {
-        ret[i] = head->shorts ? sl_scale(id.w[i], head->shorts) : NO_BLOCK;
-        ret[CHOICES + i] = head->longs
-                               ? head->shorts + sl_scale(id.w[i], head->longs)
-                               : NO_BLOCK;
-    }
+    if (choice < CHOICES)
+        return head->shorts ? sl_scale(word, head->shorts) : NO_BLOCK;
+    return head->longs ? head->shorts + sl_scale(word, head->longs) : NO_BLOCK;
 }
 
 void sl_hold_record_prefetch(const struct sl_region *r, struct sl_hold_id id)
 {
-    uint64_t blocks[BLOCKS];
+    uint64_t block = block_of(r, id, 0);
     const char *at;
 
-    blocks_of(r, id, blocks);
-    if (blocks[0] == NO_BLOCK)
+    if (block == NO_BLOCK)
         return;
-    at = r->base + block_at(r, blocks[0]);
+    at = r->base + block_at(r, block);
     for (uint64_t i = 0; i < HEADS; i += 64)
         __builtin_prefetch(at + i, 1);
 }
 
 /* ---- reading ---- */
 
-struct sl_cell sl_hold_record_head(const struct sl_intent *intent,
-                                   uint64_t number)
+struct sl_cell sl_hold_record_head_at(const struct sl_intent *intent,
+                                      uint64_t at)
 {
-    uint64_t at = sl_hold_record_at(intent->region, number);
     const sl_word *word = sl_region_word(intent->region, at);
     struct sl_cell head;
 
@@ -166,6 +171,7 @@ static void read_body(const struct sl_region *r, uint64_t number,
     unsigned room = room_of(r, number);
 
     ret->number = number;
+    ret->at = sl_hold_record_at(r, number);
     ret->id = (struct sl_hold_id){
         {sl_get(&b->word[ID_LO]), sl_get(&b->word[ID_HI])}
     };
@@ -181,10 +187,11 @@ bool sl_hold_record_read(const struct sl_intent *intent, uint64_t number,
                          struct sl_cell head, struct sl_hold_record *ret)
 {
     const struct sl_region *r = intent->region;
-    const sl_word *word = sl_region_word(r, sl_hold_record_at(r, number));
+    const sl_word *word;
 
     ret->head = head;
     read_body(r, number, ret);
+    word = sl_region_word(r, ret->at);
     atomic_thread_fence(memory_order_acquire);
     return atomic_load(&word[0]) == head.w[0] &&
            atomic_load(&word[1]) == head.w[1];
@@ -204,16 +211,17 @@ static bool find_in(const struct sl_intent *intent, uint64_t block,
                     struct sl_hold_id id, struct sl_hold_record *ret)
 {
     const struct sl_region *r = intent->region;
+    uint64_t at = block_at(r, block) + head_in(0);
 
-    for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
+    for (uint64_t i = 0; i < SL_HOLD_BLOCK; at += head_step(i), i++) {
         uint64_t number = block * SL_HOLD_BLOCK + i;
-        const sl_word *word = sl_region_word(r, head_at(r, block, i));
+        const sl_word *word = sl_region_word(r, at);
         struct sl_cell head;
 
         if (sl_get(&word[1]) >> 4 != id.w[0] >> 4)
             continue;
         do {
-            head = sl_hold_record_head(intent, number);
+            head = sl_hold_record_head_at(intent, at);
         } while (may_be(head, id) &&
                  !sl_hold_record_read(intent, number, head, ret));
         if (may_be(head, id) && ret->id.w[0] == id.w[0] &&
@@ -226,12 +234,12 @@ static bool find_in(const struct sl_intent *intent, uint64_t block,
 bool sl_hold_record_find(const struct sl_intent *intent, struct sl_hold_id id,
                          struct sl_hold_record *ret)
 {
-    uint64_t blocks[BLOCKS];
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        uint64_t block = block_of(intent->region, id, i);
 
-    blocks_of(intent->region, id, blocks);
-    for (unsigned i = 0; i < BLOCKS; i++)
-        if (blocks[i] != NO_BLOCK && find_in(intent, blocks[i], id, ret))
+        if (block != NO_BLOCK && find_in(intent, block, id, ret))
             return true;
+    }
     return false;
 }
 
@@ -247,6 +255,7 @@ static bool is_dead(const struct sl_region *r, uint64_t actor, uint64_t at)
 /* A record that may be claimed. */
 struct pick {
     uint64_t number;
+    uint64_t at; /* offset of its head */
     struct sl_cell head;
     uint64_t rank;  /* the lowest is reused first; NO_BLOCK: none */
     unsigned taken; /* records of the block in use */
@@ -257,9 +266,9 @@ static struct pick pick_in(const struct sl_intent *intent, uint64_t block)
 {
     const struct sl_region *r = intent->region;
     struct pick pick = {.rank = NO_BLOCK, .taken = 0};
+    uint64_t at = block_at(r, block) + head_in(0);
 
-    for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
-        uint64_t at = head_at(r, block, i);
+    for (uint64_t i = 0; i < SL_HOLD_BLOCK; at += head_step(i), i++) {
         const sl_word *word = sl_region_word(r, at);
         struct sl_cell head = sl_cell_of(sl_get(&word[0]), sl_get(&word[1]));
         enum sl_hold_record_state state = sl_hold_record_state(head);
@@ -270,6 +279,7 @@ static struct pick pick_in(const struct sl_intent *intent, uint64_t block)
             pick.taken++;
         } else if (rank < pick.rank) {
             pick.number = block * SL_HOLD_BLOCK + i;
+            pick.at = at;
             pick.head = head;
             pick.rank = rank;
         }
@@ -294,15 +304,14 @@ static bool claim(const struct sl_intent *intent, struct sl_hold_id id,
                   const struct pick *pick)
 {
     const struct sl_region *r = intent->region;
-    uint64_t at = sl_hold_record_at(r, pick->number);
-    sl_word *head = sl_region_word(r, at);
+    sl_word *head = sl_region_word(r, pick->at);
     const char *body = (const char *)body_of(r, pick->number);
     bool done;
 
     __builtin_prefetch(body, 1); /* filled soon */
     __builtin_prefetch(body + 64, 1);
     __builtin_prefetch(body + 128, 1);
-    record_claim(intent, at);
+    record_claim(intent, pick->at);
     SL_STEP(SL_STEP_CLAIM);
     done = sl_swap_pair(head, pick->head, sl_hold_record_claimed(intent, id));
     if (!done)
@@ -312,45 +321,42 @@ static bool claim(const struct sl_intent *intent, struct sl_hold_id id,
 }
 
 /* In the emptier of two blocks; in the first while it is half empty. */
-static bool claim_in(const struct sl_intent *intent, const uint64_t *blocks,
-                     struct sl_hold_id id, uint64_t *number)
+static bool claim_in(const struct sl_intent *intent, unsigned choice,
+                     struct sl_hold_record *record)
 {
+    uint64_t block = block_of(intent->region, record->id, choice);
     struct pick a, b;
 
-    if (blocks[0] == NO_BLOCK)
+    if (block == NO_BLOCK)
         return false;
     do {
-        a = pick_in(intent, blocks[0]);
+        a = pick_in(intent, block);
         if (a.rank != NO_BLOCK && a.taken <= PER_ROW)
             continue;
-        b = pick_in(intent, blocks[1]);
+        b = pick_in(intent, block_of(intent->region, record->id, choice + 1));
         if (a.rank == NO_BLOCK || (b.rank != NO_BLOCK && b.taken < a.taken))
             a = b;
         if (a.rank == NO_BLOCK)
             return false;
-    } while (!claim(intent, id, &a));
-    *number = a.number;
+    } while (!claim(intent, record->id, &a));
+    record->number = a.number;
+    record->at = a.at;
     return true;
 }
 
-bool sl_hold_record_claim(const struct sl_intent *intent, struct sl_hold_id id,
-                          unsigned parts, uint64_t *number)
+bool sl_hold_record_claim(const struct sl_intent *intent, unsigned parts,
+                          struct sl_hold_record *record)
 {
-    uint64_t blocks[BLOCKS];
-
-    blocks_of(intent->region, id, blocks);
-    return (parts <= SL_HOLD_FEW && claim_in(intent, blocks, id, number)) ||
-           claim_in(intent, blocks + CHOICES, id, number);
+    return (parts <= SL_HOLD_FEW && claim_in(intent, 0, record)) ||
+           claim_in(intent, CHOICES, record);
 }
 
-void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
-                           uint64_t number, bool done)
+void sl_hold_record_let_go(const struct sl_intent *intent,
+                           const struct sl_hold_record *record, bool done)
 {
-    const struct sl_region *r = intent->region;
-
     if (!done)
-        (void)sl_swap_pair(sl_region_word(r, sl_hold_record_at(r, number)),
-                           sl_hold_record_claimed(intent, id),
+        (void)sl_swap_pair(sl_region_word(intent->region, record->at),
+                           sl_hold_record_claimed(intent, record->id),
                            sl_cell_of(0, 0));
     record_claim(intent, 0);
 }

@@ -68,6 +68,7 @@ static inline bool sl_hold_key_is_of(const struct sl_hold_key *kept,
 /* A record as it was read. */
 struct sl_hold_record {
     uint64_t number;
+    uint64_t at; /* offset of its head */
     struct sl_cell head;
     struct sl_hold_id id;
     sl_ns taken;
@@ -105,9 +106,17 @@ static inline uint64_t sl_hold_record_blocks(const struct sl_region *r)
 /* Offset of the head. */
 uint64_t sl_hold_record_at(const struct sl_region *r, uint64_t number);
 
-/* The unlocked head. */
-struct sl_cell sl_hold_record_head(const struct sl_intent *intent,
-                                   uint64_t number);
+/* The unlocked head, by its offset. */
+struct sl_cell sl_hold_record_head_at(const struct sl_intent *intent,
+                                      uint64_t at);
+
+/* The same by the number of the record. */
+static inline struct sl_cell sl_hold_record_head(const struct sl_intent *intent,
+                                                 uint64_t number)
+{
+    return sl_hold_record_head_at(intent,
+                                  sl_hold_record_at(intent->region, number));
+}
 
 /* Reads a record. False: its head is no longer `head`. */
 SL_MUST_USE bool sl_hold_record_read(const struct sl_intent *intent,
@@ -121,10 +130,11 @@ SL_MUST_USE bool sl_hold_record_find(const struct sl_intent *intent,
                                      struct sl_hold_id id,
                                      struct sl_hold_record *ret);
 
-/* Claims a record for `id` with room for `parts`. False: there is none. */
+/* Claims a record for record->id with room for `parts`, and sets `number` and
+ * `at`. False: there is none. */
 SL_MUST_USE bool sl_hold_record_claim(const struct sl_intent *intent,
-                                      struct sl_hold_id id, unsigned parts,
-                                      uint64_t *number);
+                                      unsigned parts,
+                                      struct sl_hold_record *record);
 
 /* The head of a record claimed by this actor. */
 struct sl_cell sl_hold_record_claimed(const struct sl_intent *intent,
@@ -135,8 +145,8 @@ void sl_hold_record_fill(const struct sl_region *r,
                          const struct sl_hold_record *record);
 
 /* Ends a claim. The record is now a hold (`done`), or free again. */
-void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
-                           uint64_t number, bool done);
+void sl_hold_record_let_go(const struct sl_intent *intent,
+                           const struct sl_hold_record *record, bool done);
 
 void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
                              sl_ns life);
