@@ -32,6 +32,7 @@ static bool feed(EVP_MAC_CTX *mac, enum sl_webhook_scheme scheme,
     return true;
 }
 
+/* secret.at NULL: the one that the context has. */
 static bool sign_by(EVP_MAC_CTX *mac, struct sl_str secret,
                     enum sl_webhook_scheme scheme,
                     const struct sl_webhook *message, struct sl_str seconds,
@@ -208,4 +209,33 @@ int sl_webhook_sign(const struct sl_webhook_rules *rules,
                    message->timestamp, ret);
     EVP_MAC_CTX_free(mac);
     return done ? 0 : SLUICE_ENOMEM;
+}
+
+/* ---- many signatures by one secret: the type is that of OpenSSL ---- */
+
+struct sl_webhook_signer *sl_webhook_signer_new(struct sl_str secret)
+{
+    EVP_MAC_CTX *mac = open_mac();
+
+    if (mac && !EVP_MAC_init(mac, (const unsigned char *)secret.at, secret.len,
+                             NULL)) {
+        EVP_MAC_CTX_free(mac);
+        mac = NULL;
+    }
+    return (struct sl_webhook_signer *)mac;
+}
+
+void sl_webhook_signer_free(struct sl_webhook_signer *signer)
+{
+    EVP_MAC_CTX_free((EVP_MAC_CTX *)signer); /* cleanses it */
+}
+
+int sl_webhook_signer_sign(struct sl_webhook_signer *signer,
+                           const struct sl_webhook *message,
+                           struct sl_webhook_sign *ret)
+{
+    return sign_by((EVP_MAC_CTX *)signer, (struct sl_str){NULL, 0},
+                   SL_WEBHOOK_STANDARD, message, message->timestamp, ret)
+               ? 0
+               : SLUICE_ENOMEM;
 }

@@ -31,4 +31,12 @@ SL_MUST_USE int sl_webhook_sign(const struct sl_webhook_rules *rules,
                                 const struct sl_webhook *message,
                                 struct sl_webhook_sign *ret);
 
+/* A secret that is prepared once for many signatures by the Standard scheme,
+ * on one thread at a time. NULL: no memory. */
+struct sl_webhook_signer *sl_webhook_signer_new(struct sl_str secret);
+void sl_webhook_signer_free(struct sl_webhook_signer *signer);
+SL_MUST_USE int sl_webhook_signer_sign(struct sl_webhook_signer *signer,
+                                       const struct sl_webhook *message,
+                                       struct sl_webhook_sign *ret);
+
 #endif

@@ -985,12 +985,18 @@ static int migrate(struct sl_pg_conn *l, struct sl_diag *diag)
 
 /* ---- opening ---- */
 
-/* Replaces ?1 by $1. Returns the number of parameters. */
+/* Replaces ?1 by $1, and removes what only SQLite has. Returns the number of
+ * parameters. */
 static int translate(const char *sql, char out[SQL_MOST])
 {
+    static const char fail[] = "UPDATE OR FAIL";
+    size_t skip = sizeof(fail) - 1;
     int most = 0;
 
-    snprintf(out, SQL_MOST, "%s", sql);
+    if (strncmp(sql, fail, skip) == 0)
+        snprintf(out, SQL_MOST, "UPDATE%s", sql + skip);
+    else
+        snprintf(out, SQL_MOST, "%s", sql);
     for (char *at = out; (at = strchr(at, '?'));) {
         int number = (int)strtol(at + 1, NULL, 10);
 

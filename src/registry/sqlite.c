@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -391,15 +392,24 @@ static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
                          path, problem);
 }
 
+/* SQLite counts its memory by default, which locks a mutex for each piece. It
+ * refuses the option if another part of the process uses it already. */
+static void set_once(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 static int open_file(const char *path, bool shared, sqlite3 **ret,
                      struct sl_diag *diag)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     bool in_memory = strcmp(path, ":memory:") == 0;
     sqlite3 *db = NULL;
     int err = in_memory ? 0 : make_private(path, diag);
 
     if (err)
         return err;
+    pthread_once(&once, set_once);
     if (sqlite3_open_v2(path, &db,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
                             SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,

@@ -77,6 +77,7 @@ struct sl_webhooks {
     struct sl_daemon *daemon;
     struct sl_loop *loop;
     struct sl_http_fetcher *fetcher;
+    struct sl_webhook_secrets *secrets;
     struct sl_timer *timer;
     struct sl_timer *gather; /* of results */
     bool gathering;
@@ -277,7 +278,7 @@ static int sign(struct delivery *d)
     sl_buf_clear(&d->signature);
     err = sl_buf_add(&d->signature, SL_STR("webhook-signature: "));
     if (!err)
-        err = sl_webhook_signatures(&message, secrets,
+        err = sl_webhook_signatures(d->s->secrets, &message, secrets,
                                     secrets[1].len > 0 ? 2 : 1, &d->signature);
     return err ? err : sl_buf_add(&d->signature, (struct sl_str){"", 1});
 }
@@ -844,7 +845,8 @@ int sl_webhooks_begin(struct sl_daemon *daemon)
     if (sl_http_fetcher_open(s->loop, &sl_alloc_libc, &s->fetcher,
                              &daemon->why))
         return SL_EXIT_FAILED;
-    if (sl_timer_new(s->loop, on_timer, s, &s->timer) ||
+    s->secrets = sl_webhook_secrets_new(&sl_alloc_libc);
+    if (!s->secrets || sl_timer_new(s->loop, on_timer, s, &s->timer) ||
         sl_timer_new(s->loop, on_gathered, s, &s->gather))
         return sl_daemon_no_memory(daemon);
     sl_timer_start(s->timer, 0);
@@ -903,6 +905,7 @@ void sl_webhooks_close(struct sl_daemon *daemon)
         return;
     while (!TAILQ_EMPTY(&s->held))
         free_delivery(TAILQ_FIRST(&s->held));
+    sl_webhook_secrets_free(s->secrets);
     sl_alloc_free(&sl_alloc_libc, s, sizeof(*s));
     daemon->webhooks = NULL;
 }

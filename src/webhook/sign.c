@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/hash.h"
 #include "identity/webhook.h"
 
 #define KEY      32 /* bytes of an ed25519 seed, and of a public key */
@@ -104,27 +105,103 @@ bool sl_webhook_secret_show(struct sl_str secret,
 
 /* ---- v1 ---- */
 
-static int sign_hmac(const struct sl_webhook *message, struct sl_str text,
-                     struct sl_buf *out)
+#define KNOWN 256 /* secrets that are prepared; another one takes a place */
+
+struct known {
+    struct sl_webhook_signer *signer;
+    size_t len;
+    char text[SL_WEBHOOK_SECRET_TEXT];
+};
+
+struct sl_webhook_secrets {
+    const struct sl_alloc *alloc;
+    struct sl_hash_key key;
+    struct known list[KNOWN];
+};
+
+struct sl_webhook_secrets *sl_webhook_secrets_new(const struct sl_alloc *alloc)
+{
+    struct sl_webhook_secrets *known = sl_alloc_new(alloc, sizeof(*known));
+
+    if (!known)
+        return NULL;
+    memset(known, 0, sizeof(*known));
+    known->alloc = alloc;
+    if (!sl_hash_key_make(&known->key))
+        return known;
+    sl_alloc_free(alloc, known, sizeof(*known));
+    return NULL;
+}
+
+static void forget(struct known *k)
+{
+    sl_webhook_signer_free(k->signer);
+    OPENSSL_cleanse(k, sizeof(*k));
+}
+
+void sl_webhook_secrets_free(struct sl_webhook_secrets *known)
+{
+    for (unsigned i = 0; known && i < KNOWN; i++)
+        if (known->list[i].signer)
+            forget(&known->list[i]);
+    if (known)
+        sl_alloc_free(known->alloc, known, sizeof(*known));
+}
+
+static int prepare(struct sl_str text, struct sl_webhook_signer **ret)
 {
     uint8_t bytes[MOST + 2];
-    struct sl_str secret;
-    struct sl_webhook_rules rules = {
-        .scheme = SL_WEBHOOK_STANDARD, .secrets = &secret, .secret_count = 1};
+    struct sl_webhook_signer *signer;
+    size_t len = 0;
+
+    if (is_private(text) || !decode(text, bytes, &len))
+        return SLUICE_ECONF;
+    signer = sl_webhook_signer_new((struct sl_str){(const char *)bytes, len});
+    OPENSSL_cleanse(bytes, sizeof(bytes));
+    if (!signer)
+        return SLUICE_ENOMEM;
+    *ret = signer;
+    return 0;
+}
+
+/* The place of a secret, which another one may have. A valid one fits. */
+static int look_up(struct sl_webhook_secrets *known, struct sl_str text,
+                   struct sl_webhook_signer **ret)
+{
+    struct known *k = &known->list[sl_hash64(&known->key, text) % KNOWN];
+    struct sl_webhook_signer *signer;
+    int err = 0;
+
+    if (!k->signer || !sl_str_eq((struct sl_str){k->text, k->len}, text)) {
+        err = prepare(text, &signer);
+        if (err)
+            return err;
+        forget(k);
+        memcpy(k->text, text.at, text.len);
+        k->len = text.len;
+        k->signer = signer;
+    }
+    *ret = k->signer;
+    return 0;
+}
+
+static int sign_hmac(struct sl_webhook_secrets *known,
+                     const struct sl_webhook *message, struct sl_str text,
+                     struct sl_buf *out)
+{
+    struct sl_webhook_signer *signer = NULL;
     struct sl_webhook_sign sign;
     char value[SL_WEBHOOK_TEXT];
-    size_t len = 0;
-    int err;
+    int err = known ? look_up(known, text, &signer) : prepare(text, &signer);
 
-    if (!decode(text, bytes, &len))
-        return SLUICE_ECONF;
-    secret = (struct sl_str){(const char *)bytes, len};
-    err = sl_webhook_sign(&rules, message, &sign);
+    if (!err)
+        err = sl_webhook_signer_sign(signer, message, &sign);
     if (!err) {
         sl_webhook_write(SL_WEBHOOK_STANDARD, &sign, message->timestamp, value);
         err = sl_buf_add(out, sl_str_c(value));
     }
-    OPENSSL_cleanse(bytes, sizeof(bytes));
+    if (!known)
+        sl_webhook_signer_free(signer);
     return err;
 }
 
@@ -170,7 +247,8 @@ static int sign_key(const struct sl_webhook *message, struct sl_str text,
     return err ? err : sl_buf_add(out, (struct sl_str){value, sizeof(value)});
 }
 
-int sl_webhook_signatures(const struct sl_webhook *message,
+int sl_webhook_signatures(struct sl_webhook_secrets *known,
+                          const struct sl_webhook *message,
                           const struct sl_str *secrets, unsigned count,
                           struct sl_buf *out)
 {
@@ -179,11 +257,12 @@ int sl_webhook_signatures(const struct sl_webhook *message,
     for (unsigned i = 0; i < count && !err; i++) {
         if (i > 0)
             err = sl_buf_add(out, SL_STR(" "));
-        if (!err && !sl_webhook_secret_ok(secrets[i]))
+        if (!err && is_private(secrets[i]) && !sl_webhook_secret_ok(secrets[i]))
             err = SLUICE_ECONF;
         if (!err)
-            err = is_private(secrets[i]) ? sign_key(message, secrets[i], out)
-                                         : sign_hmac(message, secrets[i], out);
+            err = is_private(secrets[i])
+                      ? sign_key(message, secrets[i], out)
+                      : sign_hmac(known, message, secrets[i], out);
     }
     return err;
 }

@@ -34,9 +34,16 @@ SL_MUST_USE bool sl_webhook_secret_ok(struct sl_str secret);
 SL_MUST_USE bool sl_webhook_secret_show(struct sl_str secret,
                                         char out[SL_WEBHOOK_SECRET_TEXT]);
 
+/* The secrets that have signed lately, prepared: to prepare a secret costs more
+ * than to sign with it. On one thread. */
+struct sl_webhook_secrets *sl_webhook_secrets_new(const struct sl_alloc *alloc);
+void sl_webhook_secrets_free(struct sl_webhook_secrets *known);
+
 /* Appends the value of webhook-signature: one signature for each secret.
- * Returns 0, SLUICE_ECONF if a text is no secret, or SLUICE_ENOMEM. */
-SL_MUST_USE int sl_webhook_signatures(const struct sl_webhook *message,
+ * `known` may be NULL. Returns 0, SLUICE_ECONF if a text is no secret, or
+ * SLUICE_ENOMEM. */
+SL_MUST_USE int sl_webhook_signatures(struct sl_webhook_secrets *known,
+                                      const struct sl_webhook *message,
                                       const struct sl_str *secrets,
                                       unsigned count, struct sl_buf *out);
 

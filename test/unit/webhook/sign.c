@@ -21,6 +21,8 @@ static const struct sl_webhook message = {
     .body = {"{\"test\": 2432232314}",       20},
 };
 
+static struct sl_webhook_secrets *known;
+
 static const char *sign(const char *a, const char *b, int *err)
 {
     static struct sl_buf out;
@@ -29,7 +31,7 @@ static const char *sign(const char *a, const char *b, int *err)
     if (out.alloc)
         sl_buf_done(&out);
     sl_buf_init(&out, 4096, &sl_alloc_libc);
-    *err = sl_webhook_signatures(&message, secrets, b ? 2 : 1, &out);
+    *err = sl_webhook_signatures(known, &message, secrets, b ? 2 : 1, &out);
     CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
     return out.bytes;
 }
@@ -138,6 +140,43 @@ TEST(secrets)
     CHECK(!sl_webhook_secret_show(SL_STR("x"), shown));
     sign("whsec_c2hvcnQ=", NULL, &err);
     CHECK_EQ(err, SLUICE_ECONF);
+}
+
+/* More secrets than are kept: each takes the place of another one. */
+TEST(prepared)
+{
+    char made[600][SL_WEBHOOK_SECRET_TEXT];
+    unsigned good = 0;
+    int err;
+
+    known = sl_webhook_secrets_new(&sl_alloc_libc);
+    CHECK(known);
+    CASE("a prepared secret signs the same, each time");
+    for (int i = 0; i < 3; i++)
+        CHECK_STR(sign(FIRST, NULL, &err),
+                  "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    CASE("beside another one");
+    CHECK(verifies(sign(SECOND, FIRST, &err), FIRST));
+    CHECK(verifies(sign(SECOND, FIRST, &err), SECOND));
+    CHECK(verifies(sign(SEED, FIRST, &err), FIRST));
+    CASE("a text that is no secret is refused, and not kept");
+    for (int i = 0; i < 2; i++) {
+        sign("whsec_c2hvcnQ=", NULL, &err);
+        CHECK_EQ(err, SLUICE_ECONF);
+        sign("whsk_c2hvcnQ=", NULL, &err);
+        CHECK_EQ(err, SLUICE_ECONF);
+    }
+    CASE("many secrets, twice");
+    for (unsigned i = 0; i < SL_LEN(made); i++)
+        CHECK_EQ(sl_webhook_secret_make(false, made[i]), 0);
+    for (unsigned i = 0; i < 2 * SL_LEN(made); i++) {
+        const char *secret = made[i % SL_LEN(made)];
+
+        good += verifies(sign(secret, NULL, &err), secret);
+    }
+    CHECK_EQ(good, 2 * SL_LEN(made));
+    sl_webhook_secrets_free(known);
+    known = NULL;
 }
 
 CHECK_MAIN()
