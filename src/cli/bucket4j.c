@@ -292,6 +292,21 @@ static uint64_t number(struct sl_spring *spring, const struct sl_prop *prop,
     return preset;
 }
 
+/* Does the bucket refill at once at the end of an interval? */
+static bool is_interval(struct sl_spring *spring, const struct sl_prop *speed)
+{
+    struct sl_str value = sl_spring_value(spring, speed);
+    bool interval = sl_str_eq_nocase(value, SL_STR("interval"));
+
+    if (!interval && !sl_str_eq_nocase(value, SL_STR("greedy")))
+        sl_spring_error(spring, speed->line,
+                        "%s must be greedy or interval, not \"%s\"; for an "
+                        "interval of the clock write a limit of kind: "
+                        "fixed-window by hand",
+                        speed->key, speed->value);
+    return interval;
+}
+
 /* A limit of a bandwidth; NULL with a message. */
 static struct sl_java_limit *
 read_bandwidth(struct sl_spring *spring, struct sl_java *java, const char *name)
@@ -332,8 +347,7 @@ read_bandwidth(struct sl_spring *spring, struct sl_java *java, const char *name)
     limit = sl_java_add(spring, java, capacity, count, (sl_ns)periods * length,
                         burst);
     if (limit && speed)
-        limit->interval = sl_str_eq_nocase(sl_spring_value(spring, speed),
-                                           SL_STR("interval"));
+        limit->interval = is_interval(spring, speed);
     return limit;
 }
 

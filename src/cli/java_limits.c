@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "core/limit.h"
 
 /* ---- rates ---- */
 
@@ -75,6 +76,14 @@ struct sl_java_limit *sl_java_add(struct sl_spring *spring,
         .kind = "token-bucket", .per = "[]", .from = prop->key};
     snprintf(limit->name, sizeof(limit->name), "bucket-%u",
              java->limit_count + 1);
+    /* A count has 32 bits. */
+    if (count * (uint64_t)SL_S / (uint64_t)period > SL_RATE_MAX) {
+        sl_spring_error(spring, prop->line,
+                        "%s: more than %" PRIu64
+                        " in a second is the same as no limit; remove it",
+                        prop->key, SL_RATE_MAX);
+        return NULL;
+    }
     if (!rate_text(count, period, burst, limit->rate)) {
         sl_spring_error(spring, prop->line,
                         "%s: %" PRIu64 " in %" PRIi64

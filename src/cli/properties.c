@@ -400,21 +400,47 @@ static bool passes(struct tree *t, struct sl_str s, size_t indent)
 
 /* ---- reading ---- */
 
+/* The text between quotes. In '...' two quotes are one; in "..." a backslash
+ * quotes \ " and /, and other escapes are refused. */
+static int read_quoted(struct tree *t, struct sl_str s, size_t at,
+                       struct sl_str *ret)
+{
+    char quote = s.at[0];
+    char *room = sl_arena_take(t->props->arena, s.len);
+    struct sl_str rest;
+    size_t i, len = 0;
+
+    if (!room)
+        return SLUICE_ENOMEM;
+    for (i = 1; i < s.len && (s.at[i] != quote || is_doubled(s, i)); i++) {
+        bool escape = quote == '"' && s.at[i] == '\\';
+
+        if (escape && (i + 1 == s.len || !strchr("\\\"/", s.at[i + 1])))
+            return refuse(t->diag, t->line, at + i,
+                          "this escape is not read; write the character itself");
+        i += escape || (quote == '\'' && is_doubled(s, i));
+        room[len++] = s.at[i];
+    }
+    if (i == s.len)
+        return refuse(t->diag, t->line, at,
+                      "the quote is not closed on this line");
+    rest = sl_str_trim(sl_str_from(s, i + 1));
+    if (rest.len > 0 && rest.at[0] != '#')
+        return refuse(t->diag, t->line, at + i + 1,
+                      "there is more after the closing quote; quote the whole "
+                      "value");
+    *ret = (struct sl_str){room, len};
+    return 0;
+}
+
 /* A value without its quotes and its comment. */
 static int read_value(struct tree *t, struct sl_str s, size_t at,
                       struct sl_str *ret)
 {
     char first = s.at[0];
-    const char *end;
 
-    if (first == '"' || first == '\'') {
-        end = memchr(s.at + 1, first, s.len - 1);
-        if (!end)
-            return refuse(t->diag, t->line, at,
-                          "the quote is not closed on this line");
-        *ret = (struct sl_str){s.at + 1, (size_t)(end - s.at) - 1};
-        return 0;
-    }
+    if (first == '"' || first == '\'')
+        return read_quoted(t, s, at, ret);
     if (strchr("{[&*|>!%@`", first))
         return refuse(t->diag, t->line, at,
                       "only plain values are supported here; write each key on "

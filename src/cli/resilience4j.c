@@ -57,8 +57,9 @@ static void read_instance(struct sl_spring *spring, struct sl_java *java,
 
     if (limit)
         sl_spring_number(spring, limit, &count);
-    if (period && (!sl_spring_span(sl_spring_value(spring, period), &length) ||
-                   length <= 0)) {
+    if (period &&
+        (!sl_spring_span(sl_spring_value(spring, period), SL_MS, &length) ||
+         length <= 0)) {
         sl_spring_error(spring, period->line,
                         "%s: \"%s\" is not a duration; write one like 1s",
                         period->key, period->value);
@@ -71,7 +72,8 @@ static void read_instance(struct sl_spring *spring, struct sl_java *java,
     sl_java_route(spring, java, first, name, true, made); /* checks the name */
     snprintf(made->name, sizeof(made->name), "%s", name);
     if (!wait ||
-        (sl_spring_span(sl_spring_value(spring, wait), &span) && span > 0))
+        !sl_spring_span(sl_spring_value(spring, wait), SL_MS, &span) ||
+        span != 0)
         sl_spring_warn(spring, (wait ? wait : first)->line,
                        "%s%s: a call waited for its turn; here it is denied "
                        "with the time to wait. kind: leaky-bucket with a queue "

@@ -387,7 +387,8 @@ static void read_timeout(struct sl_spring *spring, const struct sl_prop *prop,
     sl_ns span = 0;
     char words[32];
 
-    if (!sl_spring_span(sl_spring_value(spring, prop), &span) || span <= 0) {
+    if (!sl_spring_span(sl_spring_value(spring, prop), SL_S, &span) ||
+        span <= 0) {
         sl_spring_error(spring, prop->line,
                         "%s: \"%s\" is not a duration; write one like 20ms",
                         prop->key, prop->value);

@@ -112,13 +112,13 @@ void sl_spring_switch(struct sl_spring *spring, const struct sl_prop *prop,
                     prop->key, prop->value);
 }
 
-bool sl_spring_span(struct sl_str text, sl_ns *ret)
+bool sl_spring_span(struct sl_str text, sl_ns bare, sl_ns *ret)
 {
     char lower[32];
-    uint64_t seconds;
+    uint64_t number;
 
-    if (sl_parse_number(text, &seconds, NULL) == 0 && seconds < 1000000) {
-        *ret = (sl_ns)seconds * SL_S;
+    if (sl_parse_number(text, &number, NULL) == 0 && number < 1000000000) {
+        *ret = (sl_ns)number * bare;
         return true;
     }
     if (text.len > 2 && memcmp(text.at, "PT", 2) == 0)

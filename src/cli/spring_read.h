@@ -24,13 +24,15 @@ struct sl_str sl_spring_step(struct sl_str *rest);
 struct sl_str sl_spring_value(struct sl_spring *spring,
                               const struct sl_prop *prop);
 
-/* A count of at least 1, true or false, or a span ("2s", "PT2S", a number of
- * seconds); or report why not. */
+/* A count of at least 1, true or false; or report why not. */
 void sl_spring_number(struct sl_spring *spring, const struct sl_prop *prop,
                       uint64_t *ret);
 void sl_spring_switch(struct sl_spring *spring, const struct sl_prop *prop,
                       bool *ret);
-bool sl_spring_span(struct sl_str text, sl_ns *ret);
+
+/* A duration such as "2s" or "PT2S"; false if it is none. A number without a
+ * unit is in `bare`: milliseconds in Spring, seconds in Quarkus. */
+bool sl_spring_span(struct sl_str text, sl_ns bare, sl_ns *ret);
 
 /* Report a setting that is not in `words`. */
 void sl_spring_unknown(struct sl_spring *spring, const struct sl_prop *prop,

@@ -234,6 +234,18 @@ static void write_named(struct search *s, const struct sl_envoy_node *nodes)
     }
 }
 
+/* Does an entry before `last` have the same name? */
+static bool is_repeated(const struct sl_yaml_node *first,
+                        const struct sl_yaml_node *last)
+{
+    struct sl_str name = sl_yaml_node_get(last, "name")->text;
+
+    for (; first != last; first = first->next)
+        if (sl_str_eq(sl_yaml_node_get(first, "name")->text, name))
+            return true;
+    return false;
+}
+
 static void write_replaces(struct writing *w, const struct sl_envoy_node *node)
 {
     struct search s = {.w = w};
@@ -242,7 +254,8 @@ static void write_replaces(struct writing *w, const struct sl_envoy_node *node)
     sl_writer_add(&w->out, SL_STR("    replaces: ["));
     for (const struct sl_yaml_node *n = node->replaces->child; n; n = n->next) {
         s.name = sl_yaml_node_get(n, "name")->text;
-        write_named(&s, domain_nodes(w));
+        if (!is_repeated(node->replaces->child, n))
+            write_named(&s, domain_nodes(w));
     }
     if (s.found == 0)
         w->out.out->len = before; /* no limit has one of the names */
@@ -461,8 +474,14 @@ static void read_requests(struct reading *r, const struct sl_yaml_node *map,
     struct sl_diag diag = {0};
     uint64_t number = 0;
 
-    if (text.len == 0)
-        return; /* as there: none is 0, and nothing passes */
+    if (text.len == 0) {
+        if (!ret->unlimited)
+            sl_report_warning(r->report, map->place,
+                              "A rate_limit without requests_per_unit lets "
+                              "nothing pass, as in envoyproxy/ratelimit" SL_HINT
+                              "requests_per_unit: 0");
+        return;
+    }
     if (sl_parse_number(text, &number, &diag) || number > UINT32_MAX) {
         sl_report_error(r->report,
                         sl_yaml_node_get(map, "requests_per_unit")->place,
@@ -604,7 +623,7 @@ static void warn_dropped(struct reading *r, const struct sl_yaml_node *map,
 
     warn_metric(r, map, "detailed_metric");
     warn_metric(r, map, "value_to_metric");
-    if (metadata && metadata->child)
+    if (metadata && (metadata->child || metadata->text.len > 0))
         sl_report_warning(r->report, metadata->key_place,
                           "`metadata` is not carried over. Answers to Envoy "
                           "have no dynamic metadata; a route of Envoy can have "

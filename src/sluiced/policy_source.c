@@ -482,23 +482,51 @@ int sl_compat_choose(const struct sl_setting_source *given, const char **ret,
     return 0;
 }
 
-static void on_problems(void *ctx, const struct sl_report *report)
+/* What the files of a folder have told. */
+struct problems {
+    struct sl_diag first; /* error */
+    unsigned count;
+};
+
+#define PROBLEMS_LOGGED 10 /* at once; sl_log() drops more of a kind */
+
+static void on_problem(struct problems *all, const struct sl_report *report,
+                       const struct sl_problem *problem)
 {
-    struct sl_diag *first = ctx;
+    const struct sl_diag *d = &problem->diag;
+    char at[512];
 
-    for (unsigned i = 0; i < report->kept; i++) {
-        const struct sl_diag *d = &report->problems[i].diag;
-        bool warning = report->problems[i].warning;
-        char at[512];
-
-        snprintf(at, sizeof(at), "%s:%u:%u", report->file, d->line, d->column);
-        sl_log(warning ? SL_LOG_WARN : SL_LOG_ERROR,
-               warning ? "configuration warning" : "configuration refused",
+    snprintf(at, sizeof(at), "%s:%u:%u", report->file, d->line, d->column);
+    if (all->count++ < PROBLEMS_LOGGED)
+        sl_log(problem->warning ? SL_LOG_WARN : SL_LOG_ERROR,
+               problem->warning ? "configuration warning"
+                                : "configuration refused",
                "at", at, "why", d->sentence, "write",
                d->hint[0] ? d->hint : NULL, NULL);
-        if (!warning && !first->sentence[0])
-            sl_diag_error(first, SLUICE_ECONF, "%s: %s", at, d->sentence);
-    }
+    if (!problem->warning && !all->first.sentence[0])
+        sl_diag_error(&all->first, SLUICE_ECONF, "%s: %s", at, d->sentence);
+}
+
+static void on_problems(void *ctx, const struct sl_report *report)
+{
+    struct problems *all = ctx;
+
+    for (unsigned i = 0; i < report->kept; i++)
+        on_problem(all, report, &report->problems[i]);
+    all->count += report->errors + report->warnings - report->kept;
+}
+
+static void log_rest(const struct problems *all, const char *folder)
+{
+    char count[16], all_of_them[512];
+
+    if (all->count <= PROBLEMS_LOGGED)
+        return;
+    snprintf(count, sizeof(count), "%u", all->count - PROBLEMS_LOGGED);
+    snprintf(all_of_them, sizeof(all_of_them),
+             "sluice import envoy-ratelimit %s", folder);
+    sl_log(SL_LOG_WARN, "configuration has more problems", "count", count,
+           "run", all_of_them, NULL);
 }
 
 /* /rlconfig reads the folder again. Its problems were logged at the reload. */
@@ -514,16 +542,17 @@ static int convert(const char *folder, bool dump, struct sl_buf *out,
                    struct sl_diag *diag)
 {
     static struct sl_envoy envoy;
-    struct sl_diag first = {0};
+    struct problems all = {0};
     struct sl_arena arena;
     int err;
 
     sl_arena_init(&arena, ARENA_MOST, &sl_alloc_libc);
     envoy.arena = &arena;
     err = sl_envoy_load(&envoy, folder, dump ? on_known_problems : on_problems,
-                        &first, diag);
-    if (err && first.sentence[0])
-        sl_diag_error(diag, err, "%s", first.sentence);
+                        &all, diag);
+    log_rest(&all, folder);
+    if (err && all.first.sentence[0])
+        sl_diag_error(diag, err, "%s", all.first.sentence);
     if (!err && dump)
         err = sl_envoy_dump(&envoy, out);
     else if (!err && sl_envoy_write(&envoy, out))

@@ -205,7 +205,7 @@ resilience4j.ratelimiter:
   instances:
     a:
       baseConfig: none
-      limitRefreshPeriod: 100ns
+      limitRefreshPeriod: 700ns
 ---
 resilience4j.ratelimiter.instances.a.limitForPeriod: 9
 EOT
@@ -345,4 +345,65 @@ EOT
 run "$sluice" import spring bucket4j.properties
 check 'properties: the same, without YAML' has "$out" 'rate: 2/500ms'
 check 'properties: one bucket for all' has "$out" 'per: []'
+
+# A number without a unit is in milliseconds, as in Spring.
+cat >bare.yml <<'EOT'
+resilience4j.ratelimiter:
+  instances:
+    a:
+      limitForPeriod: 7
+      limitRefreshPeriod: 60000
+      timeoutDuration: soon
+EOT
+cat >bare.flow <<'EOT'
+flow "seven a minute"
+policy bare.yaml
+at 0s
+  job a x8 -> allowed=7
+at 60s
+  job a x8 -> allowed=7
+EOT
+import bare
+check 'bare: a wait that is no duration is told' has "$told" \
+    'bare.yml:6: resilience4j.ratelimiter.instances.a.timeoutDuration: a call waited'
+
+cat >quotes.yml <<'EOT'
+bucket4j:
+  filters:
+  - url: '/api/.*' # all
+    rate-limits:
+    - cache-key: 'getHeader(''X-API'')'
+      bandwidths:
+      - capacity: "2"
+        time: 1
+        unit: minutes
+    - cache-key: "getHeader(\"X-API\")"
+      bandwidths:
+      - capacity: 5
+        time: 1
+        unit: hours
+EOT
+cat >quotes.flow <<'EOT'
+flow "quotes in quotes"
+policy quotes.yaml
+at 0s
+  GET /api/x header.x-api=k x3 -> allowed=2
+  GET /api/x header.x-api=m x3 -> allowed=2
+EOT
+import quotes
+
+# bandwidth NAME LINE...: a file with one bandwidth.
+bandwidth() {
+    printf 'bucket4j:\n  filters:\n  - url: /a/.*\n    rate-limits:\n    - bandwidths:\n' >"$1.yml"
+    printf '      - capacity: 10\n' >>"$1.yml"
+    printf '        %s\n' "${@:2}" >>"$1.yml"
+}
+bandwidth aligned 'time: 1' 'unit: days' 'refill-speed: intervally_aligned'
+refused aligned 'aligned.yml:9: bucket4j.filters[0].rate-limits[0].bandwidths[0].refill-speed must be greedy or interval'
+bandwidth nanos 'time: 1' 'unit: nanos'
+refused nanos 'more than 100000000 in a second is the same as no limit'
+bandwidth junk 'time: "1" 5' 'unit: days'
+refused junk 'junk.yml:7:18: there is more after the closing quote'
+bandwidth escape 'time: "1\x30"' 'unit: days'
+refused escape 'this escape is not read'
 finish
