@@ -188,7 +188,7 @@ async function untilListening(child, host) {
     }
 }
 
-// A route handler of Next.js behind node:http.
+// A route handler or the middleware of Next.js behind node:http.
 async function serveRoute(t, path, url) {
     const { NextRequest } = load("next/server");
 
@@ -197,7 +197,8 @@ async function serveRoute(t, path, url) {
 
     const handlers = await import(pathToFileURL(path).href);
     const server = bridge((request) =>
-        handlers[request.method](new NextRequest(request), {}));
+        (handlers[request.method] ?? handlers.middleware)(
+            new NextRequest(request), {}));
 
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -221,9 +222,9 @@ export async function start(t, folder, words, url) {
     return `localhost:${port}`;
 }
 
-/** Starts a program of the folder, or a route handler of Next.js. */
+/** Starts a program of the folder, or a handler of Next.js. */
 export async function serve(t, folder, name, url) {
-    const host = name.endsWith("route.js")
+    const host = /(?:route|middleware)\.js$/.test(name)
         ? await serveRoute(t, `${folder}/${name}`, url)
         : await start(t, folder, [name], url);
 

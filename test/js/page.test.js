@@ -65,3 +65,21 @@ for (const [page, [first, second]] of Object.entries(PAGES))
             await nothingHeld();
         }
     });
+
+test("nextjs: middleware", async (t) => {
+    const { files, policy } = blocksOf(readFileSync(
+        new URL("../../docs/guide/clients/nextjs.md", import.meta.url), "utf8"));
+    const folder = folderOf(t, files);
+    const { url } = await daemon(t, { policy });
+    const { host } = await serve(t, folder, "middleware.js", url);
+    const passed = [];
+
+    for (let i = 0; i < 3; i++) {
+        const response = await fetch(`http://${host}/api/jobs`, {
+            headers: { "X-Forwarded-For": "192.0.2.8" } });
+
+        passed.push([response.status, response.headers.get("x-middleware-next"),
+                     response.headers.get("x-ratelimit-remaining")]);
+    }
+    assert.deepEqual(passed, [[200, "1", "1"], [200, "1", "0"], [429, null, "0"]]);
+});
