@@ -1,12 +1,18 @@
 package bench;
 
+import io.github.bucket4j.ConsumptionProbe;
 import io.sluice.camel.SluiceProcessor;
 import io.sluice.client.SluiceClient;
+import org.apache.camel.Exchange;
+import org.apache.camel.Message;
+import org.apache.camel.Processor;
 import org.apache.camel.builder.RouteBuilder;
 import org.apache.camel.main.Main;
 
-/** One answer twice: /bare without a limit, /sluice with ours. ?u=NAME is the
- * user. */
+/**
+ * One answer three times: /bare without a limit, /sluice with ours, /rival with
+ * Bucket4j and Redis. ?u=NAME is the user.
+ */
 public final class Camel {
     private Camel() {
     }
@@ -25,8 +31,28 @@ public final class Camel {
                     .process(new SluiceProcessor(SluiceClient.create())
                         .user(header("u")))
                     .setBody(constant("{\"found\":[]}"));
+                from("platform-http:/rival").process(rival())
+                    .setBody(constant("{\"found\":[]}"));
             }
         });
         main.run();
+    }
+
+    /** With the header that the guide of Bucket4j sets. */
+    private static Processor rival() {
+        Rival rival = new Rival();
+
+        return exchange -> {
+            Message message = exchange.getMessage();
+            ConsumptionProbe probe = rival.take(message.getHeader("u", String.class));
+
+            if (probe.isConsumed()) {
+                message.setHeader("X-Rate-Limit-Remaining",
+                                  Long.toString(probe.getRemainingTokens()));
+                return;
+            }
+            message.setHeader(Exchange.HTTP_RESPONSE_CODE, 429);
+            exchange.setRouteStop(true);
+        };
     }
 }

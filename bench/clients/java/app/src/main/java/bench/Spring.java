@@ -1,15 +1,6 @@
 package bench;
 
-import io.github.bucket4j.Bucket;
-import io.github.bucket4j.BucketConfiguration;
 import io.github.bucket4j.ConsumptionProbe;
-import io.github.bucket4j.distributed.ExpirationAfterWriteStrategy;
-import io.github.bucket4j.distributed.proxy.ProxyManager;
-import io.github.bucket4j.redis.lettuce.Bucket4jLettuce;
-import io.lettuce.core.RedisClient;
-import io.lettuce.core.codec.ByteArrayCodec;
-import io.lettuce.core.codec.RedisCodec;
-import io.lettuce.core.codec.StringCodec;
 import io.sluice.spring.CheckCustomizer;
 import jakarta.servlet.FilterChain;
 import jakarta.servlet.ServletException;
@@ -17,7 +8,6 @@ import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.boot.web.servlet.FilterRegistrationBean;
@@ -33,7 +23,6 @@ import org.springframework.web.filter.OncePerRequestFilter;
 @SpringBootApplication
 @RestController
 public class Spring {
-    private static final long MANY = 1_000_000_000L;
     private static final byte[] ANSWER =
         "{\"found\":[]}".getBytes(StandardCharsets.UTF_8);
 
@@ -61,27 +50,16 @@ public class Spring {
         return bean;
     }
 
-    /** A bucket per user, with the headers that its guide sets. */
+    /** With the header that the guide of Bucket4j sets. */
     static final class Bucket4jFilter extends OncePerRequestFilter {
-        private final BucketConfiguration limit = BucketConfiguration.builder()
-            .addLimit(one -> one.capacity(MANY)
-                .refillGreedy(MANY, Duration.ofMinutes(1)))
-            .build();
-        private final ProxyManager<String> buckets = Bucket4jLettuce
-            .casBasedBuilder(RedisClient.create(System.getenv("REDIS_URL")).connect(
-                RedisCodec.of(StringCodec.UTF8, ByteArrayCodec.INSTANCE)))
-            .expirationAfterWrite(ExpirationAfterWriteStrategy
-                .basedOnTimeForRefillingBucketUpToMax(Duration.ofSeconds(10)))
-            .build();
+        private final Rival rival = new Rival();
 
         @Override
         protected void doFilterInternal(HttpServletRequest request,
                                         HttpServletResponse response,
                                         FilterChain chain)
             throws ServletException, IOException {
-            Bucket bucket = buckets.builder()
-                .build(request.getParameter("u"), () -> limit);
-            ConsumptionProbe probe = bucket.tryConsumeAndReturnRemaining(1);
+            ConsumptionProbe probe = rival.take(request.getParameter("u"));
 
             if (!probe.isConsumed()) {
                 response.sendError(429);

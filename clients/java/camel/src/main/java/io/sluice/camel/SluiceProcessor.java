@@ -189,8 +189,9 @@ public final class SluiceProcessor implements Processor {
                 String text = value.toString();
                 int colon = text.lastIndexOf(':');
 
-                return text.substring(0, colon < 0 ? text.length() : colon)
-                    .replaceAll("[\\[\\]]", "");
+                text = text.substring(0, colon < 0 ? text.length() : colon);
+                return text.startsWith("[") && text.endsWith("]")
+                    ? text.substring(1, text.length() - 1) : text;
             }
         }
         return null;

@@ -102,9 +102,11 @@ final class Http1 {
         String[] words = line.split(" ", 3);
 
         if (words.length < 2 || !words[0].startsWith("HTTP/1.") ||
-            !words[1].matches("[1-5][0-9][0-9]"))
+            words[1].length() != 3)
             throw SluiceException.malformed("the answer is not HTTP");
-        status = Integer.parseInt(words[1]);
+        status = decimal(words[1]);
+        if (status < 100 || status > 599)
+            throw SluiceException.malformed("the answer is not HTTP");
         keepAlive = words[0].equals("HTTP/1.1");
         headers.clear();
         int size = line.length();
@@ -121,6 +123,22 @@ final class Http1 {
         }
         if ("close".equalsIgnoreCase(headers.get("connection")))
             keepAlive = false;
+    }
+
+    /** The value of one to nine digits, or -1. */
+    private static int decimal(String text) {
+        int value = 0;
+
+        if (text.isEmpty() || text.length() > 9)
+            return -1;
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+
+            if (c < '0' || c > '9')
+                return -1;
+            value = value * 10 + (c - '0');
+        }
+        return value;
     }
 
     private String line() throws IOException {
@@ -184,11 +202,12 @@ final class Http1 {
                 .toLowerCase(Locale.ROOT).contains("chunked")) {
             readChunks();
         } else if (length != null) {
-            if (!length.matches("[0-9]{1,9}") ||
-                Integer.parseInt(length) > MAX_BODY)
+            int size = decimal(length);
+
+            if (size < 0 || size > MAX_BODY)
                 throw SluiceException.malformed(
                     "the answer has an invalid Content-Length");
-            take(Integer.parseInt(length));
+            take(size);
         } else if (status != 204 && status != 304) {
             keepAlive = false;
             readRest();

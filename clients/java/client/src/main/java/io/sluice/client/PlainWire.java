@@ -53,13 +53,15 @@ final class PlainWire implements Wire {
     public int read(ByteBuffer into, Address.Deadline deadline)
         throws IOException {
         for (;;) {
+            // An answer is hardly ever there at once: to try first would cost a
+            // system call.
+            await(SelectionKey.OP_READ, deadline);
             int got = channel.read(into);
 
             if (got != 0) {
                 deadline.left();
                 return got;
             }
-            await(SelectionKey.OP_READ, deadline);
         }
     }
 
