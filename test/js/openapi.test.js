@@ -254,3 +254,18 @@ function testRecorded(file) {
     assert.equal(status, 1);
     assert.match(stdout, /POST \/v1\/check 200: .*"additionalProperty":"extra"/);
 }
+
+test("names that differ only in case", () => {
+    const { components } = load("yaml").parse(readFileSync(
+        `${root}docs/reference/openapi.yaml`, "utf8"));
+    const names = ["schemas", "parameters", "responses", "requestBodies"]
+        .flatMap((kind) => Object.keys(components[kind]));
+    const known = new Map(); // generators make files of them
+
+    for (const name of names) {
+        const other = known.get(name.toLowerCase()) ?? name;
+
+        assert.equal(name, other);
+        known.set(name.toLowerCase(), name);
+    }
+});
