@@ -417,7 +417,7 @@ static int read_quoted(struct tree *t, struct sl_str s, size_t at,
 
         if (escape && (i + 1 == s.len || !strchr("\\\"/", s.at[i + 1])))
             return refuse(t->diag, t->line, at + i,
-                          "this escape is not read; write the character itself");
+                          "this escape is not read; write its character");
         i += escape || (quote == '\'' && is_doubled(s, i));
         room[len++] = s.at[i];
     }

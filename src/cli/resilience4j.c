@@ -71,8 +71,7 @@ static void read_instance(struct sl_spring *spring, struct sl_java *java,
     made->kind = "fixed-window";
     sl_java_route(spring, java, first, name, true, made); /* checks the name */
     snprintf(made->name, sizeof(made->name), "%s", name);
-    if (!wait ||
-        !sl_spring_span(sl_spring_value(spring, wait), SL_MS, &span) ||
+    if (!wait || !sl_spring_span(sl_spring_value(spring, wait), SL_MS, &span) ||
         span != 0)
         sl_spring_warn(spring, (wait ? wait : first)->line,
                        "%s%s: a call waited for its turn; here it is denied "
