@@ -118,7 +118,8 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
         fetch->why[0] = '\0'; /* of an address that was refused before */
         return;
     }
-    if (fetch->refused && code == CURLE_COULDNT_CONNECT) {
+    if (fetch->refused &&
+        (code == CURLE_COULDNT_CONNECT || code == CURLE_ABORTED_BY_CALLBACK)) {
         fetch->result = SL_HTTP_FETCH_UNREACHABLE; /* guard() has said why */
         return;
     }
@@ -408,26 +409,34 @@ static CURLcode set_headers(CURL *easy, struct sl_http_fetch *fetch)
 }
 
 /* Before each request, on a new connection or an open one: curl repeats one if
- * an open connection breaks. */
+ * an open connection breaks, and what is allowed may have changed since a
+ * connection was opened. */
 static int on_request(void *ctx, char *peer, char *own, int peer_port,
                       int own_port)
 {
     struct sl_http_fetch *fetch = ctx;
+    struct sl_ip ip;
 
-    (void)peer;
     (void)own;
-    (void)peer_port;
     (void)own_port;
-    if (fetch->began)
+    if (fetch->began && fetch->once)
         return CURL_PREREQFUNC_ABORT;
+    if (fetch->guard && !sl_ip_parse(sl_str_c(peer), &ip))
+        return CURL_PREREQFUNC_ABORT;
+    if (fetch->guard && !fetch->guard(fetch, &ip, (unsigned)peer_port,
+                                      fetch->why, sizeof(fetch->why))) {
+        fetch->refused = true;
+        return CURL_PREREQFUNC_ABORT;
+    }
     fetch->began = true;
     return CURL_PREREQFUNC_OK;
 }
 
 static CURLcode set_sent(CURL *easy, struct sl_http_fetch *fetch)
 {
-    CURLcode code = curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION,
-                                     fetch->once ? on_request : NULL);
+    bool ask = fetch->once || fetch->guard;
+    CURLcode code =
+        curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, ask ? on_request : NULL);
 
     fetch->began = false;
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, fetch);

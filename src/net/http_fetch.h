@@ -36,8 +36,8 @@ struct sl_http_fetch {
     sl_ns connect_timeout; /* 0: `timeout` */
     bool any_status;       /* every answer is GOOD, whatever its status; its
                             * body is cut at `most` bytes */
-    /* May a connection to this address be opened? If not, `why` has a sentence.
-     * NULL: to any. A connection that is open is used again without asking. */
+    /* May a connection to this address be opened, and be used for this request?
+     * If not, `why` has a sentence. NULL: to any. */
     bool (*guard)(struct sl_http_fetch *fetch, const struct sl_ip *ip,
                   unsigned port, char *why, size_t size);
     void (*done)(struct sl_http_fetch *fetch);
@@ -60,7 +60,7 @@ struct sl_http_fetch {
 
     /* Private. */
     bool is_cut;       /* the answer was longer than `most` */
-    bool began;        /* a request was sent, with `once` */
+    bool began;        /* a request was sent, with `once` or `guard` */
     void *easy, *list; /* easy is not NULL while the request runs */
 };
 

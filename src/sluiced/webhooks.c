@@ -284,8 +284,7 @@ static int sign(struct delivery *d)
 }
 
 /* A URL that was allowed when it was stored may be refused now: by its scheme,
- * its port or its address. A connection that is open is used again without
- * guard(), so this is checked each time. */
+ * its port or its address. guard() sees the address, not the URL. */
 static bool is_refused(struct delivery *d)
 {
     struct sl_url_rules rules = rules_of(d->s);

@@ -33,6 +33,7 @@ later.test 127.0.0.1 $public
 meta.test 169.254.169.254
 mapped.test ::ffff:127.0.0.1
 six.test ::1
+inner.test 127.0.0.1
 EOF
 background names.out python3 "$here/names.py" names asked
 until_ grep -q ready asked
@@ -45,6 +46,11 @@ limits: { any: { kind: fixed-window, per: user, rate: 1/s } }
 default: [any]
 webhooks: { destination: unlimited, insecure: true }
 EOF
+# allow NETWORK: of the policy, from now on.
+allow() {
+    sed -i "s|unlimited.*|unlimited, insecure: true, allow: [$1] }|" p.yaml
+    tell /v1/policy -X POST
+}
 begin() {
     start -c p.yaml --threads 1 --store memory: --usage sqlite:./books.db
 }
@@ -91,6 +97,16 @@ check 'the name was looked up twice' has "$(<asked)" "rebind.test 1 ['127.0.0.1'
 send later
 check 'an address that becomes public is called' until_ eval '[[ $(hits later) -ge 1 ]]'
 check 'nothing else arrived' eval '! grep -qE "\"/(loop|mixed|meta|mapped|six)\"" hits'
+allow 127.0.0.0/8
+ask /v1/webhooks/endpoints -d '{"org":"inner","url":"http://inner.test/inner"}'
+send inner
+check 'an inner address that is allowed is called' until_ tried "$message"
+check 'and answers' until_ eval '[[ $(hits inner) = 1 ]]'
+allow 10.0.0.0/8
+send inner
+check 'an open connection to it is not used when it is no longer allowed' until_ tried "$message"
+check 'with the reason' has "$out" '127.0.0.1 is loopback'
+check 'nothing more arrived' eval '[[ $(hits inner) = 1 ]]'
 stop
 check 'the daemon ends' is 0
 finish
