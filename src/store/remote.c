@@ -340,6 +340,30 @@ static void start_deadline(struct sl_remote_op *op, sl_ns deadline)
 
 /* ---- ends of ops ---- */
 
+/* A remote store judges at its own time, so the end of a window, counted from
+ * the caller's time, is off by the round trip and by the difference of the
+ * clocks. Moves it to the nearest edge of a window after take->now. A denial
+ * until that end is not retried before it, nor earlier than the store says,
+ * whose clock may be behind. */
+static void align_times(struct sl_take *take)
+{
+    for (unsigned i = 0; i < take->count; i++) {
+        struct sl_answer *a = &take->parts[i].answer;
+        bool until_reset = a->outcome == SL_DENY && a->retry_in == a->reset_in;
+        sl_ns end;
+
+        if (a->reset_in <= 0)
+            continue;
+        end = sl_limit_edge(take->parts[i].limit,
+                            sl_ns_add_sat(take->now, a->reset_in));
+        if (end <= take->now)
+            continue;
+        a->reset_in = end - take->now;
+        if (until_reset && a->retry_in < a->reset_in)
+            a->retry_in = a->reset_in;
+    }
+}
+
 static bool changes(const struct sl_remote_op *op)
 {
     return op->kind != SL_TAKE_OP_PEEK;
@@ -406,7 +430,7 @@ void sl_remote_op_succeed(struct sl_remote_op *op, bool cacheable)
         if (cacheable)
             cache_denial(op);
         if (op->take)
-            sl_take_align(op->take);
+            align_times(op->take);
         answer(op, 0);
     } else if (op->is_refund && !op->ends_lease) {
         SL_REMOTE_COUNT(op->client, returned);
@@ -679,7 +703,7 @@ static void client_take(struct sl_remote_client *client, struct sl_take *take,
 
     if (leased && sl_lease_cache_spend(client->leases, &keys, take, now)) {
         SL_REMOTE_COUNT(client, leased);
-        sl_take_align(take);
+        align_times(take);
         take->done(take);
         return;
     }
@@ -687,7 +711,7 @@ static void client_take(struct sl_remote_client *client, struct sl_take *take,
     if (take->op == SL_TAKE_OP_TAKE && client->denials &&
         sl_denial_cache_find(client->denials, &denial, take, now)) {
         SL_REMOTE_COUNT(client, remembered);
-        sl_take_align(take);
+        align_times(take);
         take->done(take);
         return;
     }

@@ -29,7 +29,7 @@
 #include "base/diag.h"
 #include "base/hash.h"
 #include "net/loop.h"
-#include "store/caches.h"
+#include "store/lease_cache.h"
 #include "store/repeats.h"
 
 /* ---- store identity: the secret and the epoch that are kept in the store ----

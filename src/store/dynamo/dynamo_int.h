@@ -257,7 +257,7 @@ sl_ns sl_dynamo_http_skew(const struct sl_dynamo_http *client);
 
 #define SL_ROW_SET_LAG (2 * SL_S)
 
-/* A lease requested with a take (store/caches.h), and the rest of the last. */
+/* A lease requested with a take (store/lease_cache.h); the rest of the last. */
 struct sl_row_lease {
     uint64_t want;
     uint64_t back; /* returned first */

@@ -79,7 +79,7 @@ local families = {}
 
 -- ---- token and leaky buckets: a written, b used ----
 --
--- What is leased (see store/caches.h) stays used until it is given back or its time
+-- What is leased (see store/lease_cache.h) stays used until it is given back or its time
 -- is over: d is the slot of the last lease, e what was leased in the slot
 -- before it, f what in it, in tokens. A lease dies two slots later. d is nil if
 -- nothing is leased.

@@ -1,7 +1,7 @@
 -- windows.lua -- the algorithms of core/ that count in windows. It stands behind
 -- kinds.lua in one script.
 --
--- Leases (see store/caches.h) are stored as sums: f is leased in this window, e
+-- Leases (see store/lease_cache.h) are stored as sums: f is leased in this window, e
 -- in the window before (sliding windows only), d is 1 or, without leases, nil. A
 -- lease that ends after a reset or a step of the clock therefore refunds nothing,
 -- and a reset keeps leased units used.

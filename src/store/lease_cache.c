@@ -1,230 +1,13 @@
-/* caches.c -- the denial cache and the lease cache of one loop.
- *
- * Denials: a table without chains; a new entry replaces the one in its place.
- * Hashes have 128 bits under a secret, so that clients can't make keys collide.
- *
- * Leases: a table of fixed size. A key has one of WAYS places that follow each
- * other. The place of a key without a lease that was not taken from recently is
- * free. If all are in use, the key has no lease.
+/* lease_cache.c -- a table of fixed size. A key has one of WAYS places that
+ * follow each other. The place of a key without a lease that was not taken from
+ * recently is free. If all are in use, the key has no lease.
  */
-#include "store/caches.h"
+#include "store/lease_cache.h"
 
 #include <string.h>
+#include <sys/queue.h>
 
 #include "base/arith.h"
-
-#define LONGEST SL_S
-#define PARTS   4 /* larger sets are not cached */
-
-struct denial {
-    struct sl_denial_key key;
-    sl_ns made, until; /* until == 0: none */
-    unsigned count;
-    struct sl_answer answers[PARTS];
-};
-
-struct sl_denial_cache {
-    const struct sl_alloc *alloc;
-    unsigned most;
-    struct denial list[];
-};
-
-/* ---- keys ---- */
-
-static struct sl_hash128 name_hash(const struct sl_denial_forgets *forgets,
-                                   const struct sl_part *part)
-{
-    return sl_hash128(&forgets->key, sl_take_part_name(part));
-}
-
-void sl_denial_forgets_add_name(struct sl_denial_forgets *forgets,
-                                struct sl_str name)
-{
-    uint64_t hash = sl_hash128(&forgets->key, name).hi;
-
-    atomic_fetch_add(&forgets->by_name[hash % SL_FORGETS], 1);
-}
-
-static uint32_t forgets_of(const struct sl_denial_forgets *forgets,
-                           const struct sl_denial_key *key)
-{
-    uint32_t sum = 0;
-
-    for (unsigned i = 0; i < key->count; i++)
-        sum += atomic_load(&forgets->by_name[key->names[i]]);
-    return sum;
-}
-
-void sl_denial_forgets_add(struct sl_denial_forgets *forgets,
-                           const struct sl_denial_key *key)
-{
-    for (unsigned i = 0; i < key->count; i++)
-        atomic_fetch_add(&forgets->by_name[key->names[i]], 1);
-}
-
-/* Of a part's name and numbers, chained to the parts before it. */
-static struct sl_hash128 part_hash(const struct sl_denial_forgets *forgets,
-                                   const struct sl_part *part,
-                                   struct sl_hash128 name,
-                                   struct sl_hash128 before)
-{
-    const struct sl_limit *l = part->limit;
-    uint64_t words[] = {
-        before.lo,
-        before.hi,
-        name.lo,
-        name.hi,
-        (uint64_t)l->kind << 1 | part->carried,
-        l->count,
-        l->capacity,
-        (uint64_t)l->period,
-        part->cost,
-        l->calendar,
-        l->calendar ? (uint64_t)l->cal.unit << 32 | l->cal.every : 0,
-        l->calendar ? (uint64_t)l->cal.time << 32 | l->cal.anchor : 0,
-        l->calendar ? (uint64_t)(int64_t)l->cal.origin : 0,
-        l->calendar ? (uint64_t)l->cal.cuts[0] : 0,
-        l->calendar ? (uint64_t)l->cal.cuts[1] : 0,
-        l->calendar ? (uint64_t)(uintptr_t)l->cal.zone : 0,
-    };
-
-    return sl_hash128(&forgets->key,
-                      (struct sl_str){(const char *)words, sizeof(words)});
-}
-
-struct sl_denial_key sl_denial_key(struct sl_denial_forgets *forgets,
-                                   const struct sl_take *take)
-{
-    struct sl_denial_key key = {.count = 0};
-
-    for (unsigned i = 0; i < take->count && i < SL_PARTS; i++) {
-        struct sl_hash128 name = name_hash(forgets, &take->parts[i]);
-
-        key.names[key.count++] = (uint8_t)(name.hi % SL_FORGETS);
-        key.hash = part_hash(forgets, &take->parts[i], name, key.hash);
-    }
-    key.forgets = forgets_of(forgets, &key);
-    return key;
-}
-
-/* ---- times of answers ---- */
-
-void sl_take_align(struct sl_take *take)
-{
-    for (unsigned i = 0; i < take->count; i++) {
-        struct sl_answer *a = &take->parts[i].answer;
-        bool until_reset = a->outcome == SL_DENY && a->retry_in == a->reset_in;
-        sl_ns end;
-
-        if (a->reset_in <= 0)
-            continue;
-        end = sl_limit_edge(take->parts[i].limit,
-                            sl_ns_add_sat(take->now, a->reset_in));
-        if (end <= take->now)
-            continue;
-        a->reset_in = end - take->now;
-        if (until_reset && a->retry_in < a->reset_in)
-            a->retry_in = a->reset_in;
-    }
-}
-
-/* ---- denials ---- */
-
-static sl_ns less(sl_ns span, sl_ns passed)
-{
-    if (span == SL_NS_NONE)
-        return span;
-    return span > passed ? span - passed : 0;
-}
-
-bool sl_denial_cache_find(const struct sl_denial_cache *denials,
-                          const struct sl_denial_key *key, struct sl_take *take,
-                          sl_ns now)
-{
-    const struct denial *d = &denials->list[key->hash.lo % denials->most];
-
-    if (!sl_hash128_eq(d->key.hash, key->hash) ||
-        d->key.forgets != key->forgets || now < d->made || now >= d->until ||
-        d->count != take->count)
-        return false;
-    for (unsigned i = 0; i < d->count; i++) {
-        struct sl_answer *a = &take->parts[i].answer;
-
-        *a = d->answers[i];
-        a->retry_in = less(a->retry_in, now - d->made);
-        a->reset_in = less(a->reset_in, now - d->made);
-        take->parts[i].untracked = false;
-    }
-    take->allowed = false;
-    take->err = 0;
-    return true;
-}
-
-/* How long the denial holds: the shortest retry time. 0: a part has none, or a
- * penalty must count the next denial. */
-static sl_ns denied_for(const struct sl_take *take)
-{
-    sl_ns least = LONGEST;
-    bool counts = false, blocked = false;
-
-    for (unsigned i = 0; i < take->count; i++) {
-        const struct sl_answer *a = &take->parts[i].answer;
-
-        if (take->parts[i].limit->kind == SL_PENALTY) {
-            counts = true;
-            blocked |= a->outcome == SL_DENY;
-        }
-        if (a->outcome == SL_ALLOW)
-            continue;
-        if (a->outcome == SL_NEVER || a->retry_in == SL_NS_NONE ||
-            take->parts[i].limit->kind == SL_PERMITS)
-            return 0;
-        least = a->retry_in < least ? a->retry_in : least;
-    }
-    return counts && !blocked ? 0 : least;
-}
-
-void sl_denial_cache_add(struct sl_denial_cache *denials,
-                         const struct sl_denial_key *key,
-                         const struct sl_denial_forgets *forgets,
-                         const struct sl_take *take, sl_ns sent, sl_ns now)
-{
-    struct denial *d = &denials->list[key->hash.lo % denials->most];
-    sl_ns span = denied_for(take);
-
-    if (take->allowed || take->count > PARTS || span <= 0 ||
-        forgets_of(forgets, key) != key->forgets)
-        return;
-    *d = (struct denial){
-        .key = *key, .made = now, .until = sent + span, .count = take->count};
-    for (unsigned i = 0; i < take->count; i++)
-        d->answers[i] = take->parts[i].answer;
-}
-
-static size_t denials_size(unsigned most)
-{
-    return sizeof(struct sl_denial_cache) + most * sizeof(struct denial);
-}
-
-int sl_denial_cache_open(unsigned most, const struct sl_alloc *alloc,
-                         struct sl_denial_cache **ret)
-{
-    struct sl_denial_cache *denials = sl_alloc_new(alloc, denials_size(most));
-
-    if (!denials)
-        return SLUICE_ENOMEM;
-    memset(denials, 0, denials_size(most));
-    denials->alloc = alloc;
-    denials->most = most;
-    *ret = denials;
-    return 0;
-}
-
-void sl_denial_cache_close(struct sl_denial_cache *denials)
-{
-    if (denials)
-        sl_alloc_free(denials->alloc, denials, denials_size(denials->most));
-}
 
 #define WAYS       8
 #define RECENT     (2 * SL_S)
@@ -278,7 +61,7 @@ struct sl_lease_cache {
     struct sl_lease list[];
 };
 
-/* ---- leases: keys ---- */
+/* ---- keys ---- */
 
 static bool is_leasable(enum sl_kind kind)
 {
@@ -310,13 +93,11 @@ void sl_lease_keys(const struct sl_denial_forgets *forgets,
 {
     ret->count = take->count;
     for (unsigned i = 0; i < take->count; i++) {
-        struct sl_hash128 name = name_hash(forgets, &take->parts[i]);
         struct sl_part part = take->parts[i];
 
         part.cost = 0; /* a lease serves all costs */
-        ret->names[i] = (uint8_t)(name.hi % SL_FORGETS);
-        ret->hash[i] =
-            part_hash(forgets, &part, name, (struct sl_hash128){0, 0});
+        ret->hash[i] = sl_denial_part_hash(
+            forgets, &part, (struct sl_hash128){0, 0}, &ret->names[i]);
     }
 }
 
@@ -369,7 +150,7 @@ static struct sl_lease *place(struct sl_lease_cache *leases,
     return lease;
 }
 
-/* ---- leases: spending ---- */
+/* ---- spending ---- */
 
 /* The rest that has not melted; `now` is not before `made`. */
 static uint64_t left_at(const struct sl_lease *lease, sl_ns now)
@@ -423,7 +204,7 @@ bool sl_lease_cache_spend(struct sl_lease_cache *leases,
     return true;
 }
 
-/* ---- leases: is a key worth one? ---- */
+/* ---- is a key worth one? ---- */
 
 /* A lease has ended. One that was spent was not in vain. */
 static void judge(struct sl_lease_cache *leases, struct sl_lease *lease,
@@ -461,7 +242,7 @@ static bool is_worth(const struct sl_lease_cache *leases,
            now < leases->careful_until - CAREFUL || lease->often >= OFTEN;
 }
 
-/* ---- leases: requests ---- */
+/* ---- requests ---- */
 
 /* The lease can no longer be spent. If the clock has stepped back, all of it
  * may have melted. */
@@ -561,7 +342,7 @@ void sl_lease_cache_ask(struct sl_lease_cache *leases,
     ret->count = any ? keys->count : 0;
 }
 
-/* ---- leases: results ---- */
+/* ---- results ---- */
 
 /* Inserts by end; most leases last equally long. */
 static void enlist(struct sl_lease_cache *leases, struct sl_lease *lease)
@@ -632,7 +413,7 @@ void sl_lease_cache_lost(struct sl_lease_cache *leases,
     asks->count = 0;
 }
 
-/* ---- leases: ends ---- */
+/* ---- ends ---- */
 
 sl_ns sl_lease_cache_due(const struct sl_lease_cache *leases)
 {
