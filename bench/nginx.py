@@ -39,7 +39,7 @@ POLICY = """\
 sluice: 1
 headers: %s
 identity:
-  user: [jwt.sub]
+  user: [jwt.sub, header.x-user-id]
   jwt: { secret: "%s", algorithms: [HS256] }
 limits:
   one: { kind: token-bucket, per: user, rate: 1000000/s }
@@ -72,6 +72,7 @@ limit_req_zone $arg_k zone=req:64m rate=1000000r/s;
             sluice on; sluice_identity user=$arg_k; empty_gif;
         }
         location = /auth { auth_request /_auth; empty_gif; }
+        location = /recipe { RECIPE empty_gif; }
         location = /_auth {
             internal;
             proxy_pass http://sluiced/v1/auth;
@@ -79,10 +80,25 @@ limit_req_zone $arg_k zone=req:64m rate=1000000r/s;
             proxy_pass_request_body off;
             proxy_set_header Connection "";
             proxy_set_header Content-Length "";
+            proxy_set_header X-User-Id $arg_k;
             proxy_set_header X-Original-URI $request_uri;
             proxy_set_header X-Original-Method $request_method;
         }
     }"""
+
+GUIDE = "docs/guide/proxies.md"
+
+
+def recipe():
+    """What the guide writes for auth_request into a location, so that the
+    headers of sluiced reach the client."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with open(f"{folder}/{GUIDE}", encoding="utf-8") as file:
+        lines = file.read().split("snippets/sluice.conf\n")[1].split("```")[0]
+    return "".join(f"{line}\n            " for line in lines.splitlines()
+                   if line.startswith(("auth_request", "add_header"))
+                   ).replace("/_sluice", "/_auth")
+
 
 KEYS_POLICY = """\
 sluice: 1
@@ -133,7 +149,8 @@ class Bench:
                         "--listen-http", f"unix:{at}", "--listen-admin", "off",
                         "--listen-grpc", "off", "--listen-resp", "off",
                         "--forward-auth", "original"], at)
-        self.worker, self.port = folder.nginx("nginx", CONF, load_module(module))
+        self.worker, self.port = folder.nginx(
+            "nginx", CONF.replace("RECIPE", recipe()), load_module(module))
 
     def uris(self, path, number):
         """A file with the keys of one client. They share none."""
@@ -200,7 +217,7 @@ def bytes_per_key(module, path):
 
 def measure(module, sluiced):
     """The CPU of a request by path: the best of all rounds."""
-    paths = ["none", "limit_req", "bare", "one", "three", "pass", "auth"]
+    paths = ["none", "limit_req", "bare", "one", "three", "pass", "auth", "recipe"]
     headers = {"three": ["-H", f"authorization: Bearer {token()}"]}
     best = {}
     with procs.Folder() as folder:
@@ -243,8 +260,10 @@ def main():
             "a token and two dialects of headers")
     compare("nginx against auth_request", "one", "auth", None,
             "sluiced's CPU is counted")
-    compare("nginx sluice_pass", "pass", "auth", None,
-            "sluiced's CPU is counted")
+    compare("nginx sluice_pass", "pass", "recipe", None,
+            "sluiced's CPU is counted; the client gets its headers")
+    compare("nginx sluice_pass, without them", "pass", "auth", None,
+            "auth_request drops the headers")
     say("nginx: bytes per key")
     ours, theirs = (bytes_per_key(module, path)
                     for path in ("module", "limit_req"))

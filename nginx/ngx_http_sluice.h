@@ -25,15 +25,27 @@ typedef struct {
     struct sl_embed *embed; /* in workers; NULL: it could not be opened */
 } ngx_http_sluice_policy_t;
 
-/* Where sluiced is. */
+typedef struct ngx_http_sluice_pass_s ngx_http_sluice_pass_t;
+
+/* A connection that is kept, or a place for one. */
 typedef struct {
+    ngx_queue_t queue;
+    ngx_connection_t *connection;
+    ngx_http_sluice_pass_t *pass;
+} ngx_http_sluice_idle_t;
+
+#define SLUICE_IDLE 32 /* connections that a worker keeps */
+
+/* Where sluiced is. */
+struct ngx_http_sluice_pass_s {
     ngx_addr_t *address;
     ngx_msec_t timeout;
     ngx_uint_t is_closed; /* without an answer: refuse, instead of pass */
     ngx_str_t token;
-    ngx_queue_t idle; /* in workers: connections */
-    ngx_uint_t idle_count;
-} ngx_http_sluice_pass_t;
+    ngx_queue_t idle;   /* in workers: connections */
+    ngx_queue_t places; /* for more of them */
+    ngx_http_sluice_idle_t all[SLUICE_IDLE];
+};
 
 typedef struct {
     ngx_array_t policies;  /* of ngx_http_sluice_policy_t * */
@@ -72,13 +84,6 @@ extern ngx_module_t ngx_http_sluice_module;
 extern ngx_module_t ngx_http_sluice_filter_module;
 
 /* ---- asking sluiced; pass.c ---- */
-
-typedef struct {
-    ngx_queue_t queue;
-    ngx_pool_t *pool;
-    ngx_connection_t *connection;
-    ngx_http_sluice_pass_t *pass;
-} ngx_http_sluice_idle_t;
 
 typedef struct ngx_http_sluice_call_s ngx_http_sluice_call_t;
 

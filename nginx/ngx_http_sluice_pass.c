@@ -11,7 +11,6 @@
 
 #include "base/buf.h"
 
-#define IDLE_MOST       32                /* connections that a worker keeps */
 #define IDLE_FOR        30000             /* ms */
 #define DEFAULT_TIMEOUT 500               /* ms */
 #define LATE_FOR        5000              /* ms: a reply after the timeout */
@@ -34,13 +33,10 @@ struct ngx_http_sluice_call_s {
 
 /* ---- connections ---- */
 
-static void forget_idle(ngx_http_sluice_pass_t *pass, ngx_connection_t *c)
+static void forget_idle(ngx_http_sluice_idle_t *idle)
 {
-    ngx_http_sluice_idle_t *idle = c->data;
-
     ngx_queue_remove(&idle->queue);
-    pass->idle_count--;
-    ngx_destroy_pool(idle->pool);
+    ngx_queue_insert_head(&idle->pass->places, &idle->queue);
 }
 
 /* An idle connection is closed by sluiced, by time, or by the worker's exit. */
@@ -56,7 +52,7 @@ static void on_idle(ngx_event_t *event)
         if (ngx_handle_read_event(event, 0) == NGX_OK)
             return;
     }
-    forget_idle(idle->pass, c);
+    forget_idle(idle);
     ngx_close_connection(c);
 }
 
@@ -67,24 +63,18 @@ static void on_idle_write(ngx_event_t *event)
 
 static void keep_connection(ngx_http_sluice_pass_t *pass, ngx_connection_t *c)
 {
-    ngx_pool_t *pool = NULL;
-    ngx_http_sluice_idle_t *idle = NULL;
+    ngx_http_sluice_idle_t *idle;
 
-    if (pass->idle_count < IDLE_MOST && !ngx_exiting && !ngx_terminate)
-        pool = ngx_create_pool(256, ngx_cycle->log);
-    if (pool)
-        idle = ngx_palloc(pool, sizeof(*idle));
-    if (!idle || ngx_handle_read_event(c->read, 0) != NGX_OK) {
-        if (pool)
-            ngx_destroy_pool(pool);
+    if (ngx_queue_empty(&pass->places) || ngx_exiting || ngx_terminate ||
+        ngx_handle_read_event(c->read, 0) != NGX_OK) {
         ngx_close_connection(c);
         return;
     }
-    idle->pass = pass;
-    idle->pool = pool;
+    idle = ngx_queue_data(ngx_queue_head(&pass->places), ngx_http_sluice_idle_t,
+                          queue);
     idle->connection = c;
+    ngx_queue_remove(&idle->queue);
     ngx_queue_insert_head(&pass->idle, &idle->queue);
-    pass->idle_count++;
     c->data = idle;
     c->idle = 1;
     c->read->handler = on_idle;
@@ -112,7 +102,7 @@ static ngx_connection_t *take_idle(ngx_http_sluice_pass_t *pass)
     if (c->read->posted) {
         ngx_delete_posted_event(c->read);
     }
-    forget_idle(pass, c);
+    forget_idle(idle);
     c->idle = 0;
     return c;
 }
@@ -429,6 +419,11 @@ char *ngx_http_sluice_set_pass(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     pass->address = &url.addrs[0];
     pass->timeout = DEFAULT_TIMEOUT;
     ngx_queue_init(&pass->idle);
+    ngx_queue_init(&pass->places);
+    for (ngx_uint_t i = 0; i < SLUICE_IDLE; i++) {
+        pass->all[i].pass = pass;
+        ngx_queue_insert_tail(&pass->places, &pass->all[i].queue);
+    }
     loc->pass = *place = pass;
     for (ngx_uint_t i = 2; i < cf->args->nelts; i++)
         if (set_option(cf, pass, &words[i]) != NGX_CONF_OK)

@@ -10,6 +10,7 @@
 #define BODY_MAX    ((size_t)64 << 10) /* sluiced's for a check */
 #define HEADERS_MAX 100                /* of a check */
 #define DEPTH       32                 /* of a body in a verdict */
+#define ROOM        512                /* for a head, and for most checks */
 
 /* ---- requests ---- */
 
@@ -32,12 +33,21 @@ static int write_request(struct sl_str path, struct sl_str verb,
                          struct sl_buf *out)
 {
     struct sl_writer w = {.out = out};
+    char length[SL_DIGITS];
 
-    sl_writer_addf(&w, "POST %.*s%.*s HTTP/1.1\r\nHost: localhost\r\n",
-                   SL_STR_ARG(path), SL_STR_ARG(verb));
-    if (token.len > 0)
-        sl_writer_addf(&w, "X-Sluice-Token: %.*s\r\n", SL_STR_ARG(token));
-    sl_writer_addf(&w, "Content-Length: %zu\r\n\r\n", body->len);
+    w.err = sl_buf_reserve(out, body->len + ROOM);
+    sl_writer_add(&w, SL_STR("POST "));
+    sl_writer_add(&w, path);
+    sl_writer_add(&w, verb);
+    sl_writer_add(&w, SL_STR(" HTTP/1.1\r\nHost: localhost\r\n"));
+    if (token.len > 0) {
+        sl_writer_add(&w, SL_STR("X-Sluice-Token: "));
+        sl_writer_add(&w, token);
+        sl_writer_add(&w, SL_STR("\r\n"));
+    }
+    sl_writer_add(&w, SL_STR("Content-Length: "));
+    sl_writer_add(&w, (struct sl_str){length, sl_digits(body->len, length)});
+    sl_writer_add(&w, SL_STR("\r\n\r\n"));
     sl_writer_add(&w, sl_buf_str(body));
     return w.err;
 }
@@ -99,6 +109,7 @@ int sl_pass_write_check(const struct sl_request *request, struct sl_str token,
     int err;
 
     sl_buf_init(&body, BODY_MAX, &sl_alloc_libc);
+    w.err = sl_buf_reserve(&body, ROOM); /* not in steps */
     sl_json_open(&w, '{');
     sl_json_member_str(&w, "method", request->method);
     sl_json_member_str(&w, "path", request->path);

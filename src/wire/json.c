@@ -91,6 +91,8 @@ static char skip_blanks(struct sl_json_reader *r)
 {
     char c = here(r);
 
+    if (c > ' ') /* as in texts that programs write */
+        return c;
     while (c == ' ' || c == '\n' || c == '\r' || c == '\t') {
         r->at++;
         c = here(r);
@@ -224,6 +226,9 @@ static bool go_on(struct sl_json_reader *r, char close, const char *why)
     return true;
 }
 
+/* At the quote. */
+static bool read_string(struct sl_json_reader *r, struct sl_str *ret);
+
 bool sl_json_item(struct sl_json_reader *r)
 {
     return go_on(r, ']', "a comma or a closing bracket is expected here");
@@ -236,7 +241,7 @@ bool sl_json_member(struct sl_json_reader *r, struct sl_str *name)
     if (skip_blanks(r) != '"')
         return fail(r,
                     "the name of a member in double quotes is expected here");
-    if (!sl_json_text(r, name))
+    if (!read_string(r, name))
         return false;
     if (skip_blanks(r) != ':')
         return fail(r, "a colon is expected after the name of a member");
@@ -433,20 +438,27 @@ static bool decode(struct sl_json_reader *r, size_t from, struct sl_str *ret)
     return true;
 }
 
-bool sl_json_text(struct sl_json_reader *r, struct sl_str *ret)
+/* Most strings are one run of plain bytes. */
+static bool read_string(struct sl_json_reader *r, struct sl_str *ret)
 {
-    size_t from;
+    size_t from = ++r->at;
 
-    if (sl_json_peek(r) != SL_JSON_STRING)
-        return false;
-    from = ++r->at;
-    if (!pass_plain(r))
+    r->at += sl_json_run(r->text.at + from, r->text.len - from);
+    if (here(r) != '"' && !pass_plain(r))
         return false;
     if (r->text.at[r->at] == '\\')
         return decode(r, from, ret);
     *ret = (struct sl_str){r->text.at + from, r->at - from};
     r->at++;
     return true;
+}
+
+bool sl_json_text(struct sl_json_reader *r, struct sl_str *ret)
+{
+    if (skip_blanks(r) == '"' && !r->why)
+        return read_string(r, ret);
+    sl_json_peek(r); /* it says what is wrong */
+    return false;
 }
 
 /* ---- writing ----
@@ -655,8 +667,17 @@ static void put_comma(struct sl_writer *w)
 {
     const struct sl_buf *out = w->out;
 
-    if (out->len > 0 && !strchr("{[:,\n", out->bytes[out->len - 1]))
-        sl_writer_add(w, SL_STR(","));
+    if (out->len == 0)
+        return;
+    switch (out->bytes[out->len - 1]) {
+    case '{':
+    case '[':
+    case ':':
+    case ',':
+    case '\n':
+        return;
+    }
+    sl_writer_add(w, SL_STR(","));
 }
 
 void sl_json_open(struct sl_writer *w, char bracket)
