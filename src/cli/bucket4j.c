@@ -178,13 +178,15 @@ static bool read_segment(struct sl_str *s, struct sl_writer *w)
 {
     static const char *const any[] = {"[^/]+", "[^/]*",  "\\w+",
                                       "\\d+",  "[0-9]+", "[a-z]+"};
+    bool written = false;
 
     for (size_t i = 0; i < SL_LEN(any); i++)
         if (take(s, any[i])) {
             sl_writer_add(w, SL_STR("*"));
             return s->len == 0 || s->at[0] == '/';
         }
-    while (s->len > 0 && s->at[0] != '/') {
+    while (s->len > 0 && s->at[0] != '/' &&
+           !(written && sl_str_eq(*s, SL_STR(".*")))) {
         bool repeats =
             s->at[0] == '.' && s->len > 1 && strchr("*+?{", s->at[1]);
 
@@ -194,16 +196,36 @@ static bool read_segment(struct sl_str *s, struct sl_writer *w)
             return false;
         sl_writer_add(w, (struct sl_str){s->at, 1});
         *s = sl_str_from(*s, 1);
+        written = true;
     }
     return true;
 }
 
-/* The path of a regular expression. */
-static bool path_of(struct sl_str url, struct sl_writer *w)
+/* Copies a regular expression without ^ and $, and without the brackets of
+ * "(/hello).*". Returns false if it is too long. */
+static bool unwrap(struct sl_str url, struct sl_buf *out)
 {
+    const char *end;
+    struct sl_writer w = {.out = out};
+
     take(&url, "^");
     if (url.len > 0 && url.at[url.len - 1] == '$')
         url.len--;
+    end = url.len > 0 && url.at[0] == '(' ? memchr(url.at, ')', url.len) : NULL;
+    if (end && strcspn(url.at + 1, "(|)?") == (size_t)(end - url.at) - 1) {
+        sl_writer_add(&w,
+                      (struct sl_str){url.at + 1, (size_t)(end - url.at) - 1});
+        url = sl_str_from(url, (size_t)(end - url.at) + 1);
+    }
+    sl_writer_add(&w, url);
+    return w.err == 0;
+}
+
+/* The path of a regular expression. *wider: it takes more than the path, and
+ * what is below it. */
+static bool path_of(struct sl_str url, struct sl_writer *w, bool *wider)
+{
+    *wider = false;
     if (sl_str_eq(url, SL_STR(".*"))) {
         sl_writer_add(w, SL_STR("/**"));
         return true;
@@ -220,11 +242,42 @@ static bool path_of(struct sl_str url, struct sl_writer *w)
         sl_writer_add(w, SL_STR("/"));
         if (!take(&url, "/") || !read_segment(&url, w))
             return false;
+        *wider = sl_str_eq(url, SL_STR(".*"));
+        if (*wider) {
+            sl_writer_add(w, SL_STR("/**"));
+            return true;
+        }
     }
     return true;
 }
 
-/* Write "GET,POST /api/x" of a filter. */
+/* The path of a filter; nothing after an error. */
+static void read_url(struct sl_spring *spring, const struct sl_prop *p,
+                     struct sl_writer *w)
+{
+    struct sl_buf url;
+    bool wider = false, good;
+
+    sl_buf_init(&url, 1024, &sl_alloc_libc);
+    good = unwrap(sl_spring_value(spring, p), &url) &&
+           path_of(sl_buf_str(&url), w, &wider);
+    if (!good) {
+        sl_spring_error(spring, p->line,
+                        "%s: the regular expression \"%s\" is no pattern of "
+                        "paths; write one such as /api/.* or /api/[^/]+/x, or "
+                        "remove the filter and write its route by hand",
+                        p->key, p->value);
+        sl_buf_clear(w->out);
+    } else if (wider) {
+        sl_spring_warn(spring, p->line,
+                       "%s takes longer names, too; the route takes the path "
+                       "and what is below it",
+                       p->key);
+    }
+    sl_buf_done(&url);
+}
+
+/* Write "GET,POST /api/x" of a filter; nothing after an error. */
 static void read_match(struct sl_spring *spring, unsigned filter,
                        const struct sl_prop *first, struct sl_buf *out)
 {
@@ -245,13 +298,9 @@ static void read_match(struct sl_spring *spring, unsigned filter,
     p = sl_spring_find(spring, "bucket4j.filters[%u].url", filter);
     if (!p)
         sl_writer_add(&w, SL_STR("/**"));
-    else if (!path_of(sl_spring_value(spring, p), &w))
-        sl_spring_error(spring, p->line,
-                        "%s: the regular expression \"%s\" is no pattern of "
-                        "paths; write one such as /api/.* or /api/[^/]+/x, or "
-                        "remove the filter and write its route by hand",
-                        p->key, p->value);
-    if (w.err || sl_buf_add(out, (struct sl_str){"", 1}))
+    else
+        read_url(spring, p, &w);
+    if (w.err || (out->len > 0 && sl_buf_add(out, (struct sl_str){"", 1})))
         sl_spring_error(spring, first->line, "%s: the path is too long",
                         first->key);
 }

@@ -99,6 +99,14 @@ bucket4j:
               unit: seconds
 EOT
 refused regex 'regex.yml:3: bucket4j.filters[0].url: the regular expression "/api/(a|b)"'
+check 'regex: that is all' test "$(grep -c regex.yml: <<<"$err")" = 1
+# As in the examples of the starter.
+sed 's|/api/(a.b)|^(/hello).*|' regex.yml >brackets.yml
+run "$sluice" import spring brackets.yml
+check 'brackets: imported' is 0
+check 'brackets: the route' has "$out" '- match: /hello/**'
+check 'brackets: what is not the same' has "$err" \
+    'filters[0].url takes longer names, too'
 sed 's/(a|b)/[^\/]+\/x/; s/unit: seconds/unit: months/' regex.yml >months.yml
 refused months '"months" has no fixed length; write seconds, minutes, hours or days'
 sed 's/(a|b)/x/; /time/d' regex.yml >time.yml
