@@ -28,10 +28,10 @@
  * `next` of an endpoint is when there is something to claim: an index finds the
  * endpoints that have work, however many deliveries wait.
  *
- * Invariants. test/daemon/webhooks_out.sh checks (3) and (5), on a clock that
- * the test moves, webhooks_pace.sh (5) with three senders; webhooks_crash.sh
- * checks (1) and bounds the duplicates that (2) prevents, with daemons that are
- * killed. No test checks (4).
+ * Invariants. test/unit/registry/webhooks.c checks (1) to (4), also when memory
+ * fails; test/daemon/webhooks_out.sh (3) and (5), on a clock that the test
+ * moves, webhooks_pace.sh (5) with three senders. webhooks_crash.sh checks (1)
+ * and bounds the duplicates that (2) prevents, with daemons that are killed.
  *
  *   (1) An acknowledged message has a row for each endpoint, until each is
  *       delivered, dead or dropped.

@@ -113,11 +113,14 @@ static int take_pace(struct claim *c, const struct lane *lane,
 static int move_pace(struct sl_database *db, const struct sl_webhook_job *w,
                      const struct sl_webhook_result *r, sl_ns now)
 {
-    sl_ns old = sl_pace_reserved(&w->limit, r->taken);
-    sl_ns new = sl_pace_after(&w->limit, r->taken, r->arrived);
+    sl_ns old, new;
     int err;
 
-    if (w->unlimited || !sl_pace_is_even(&w->limit) || old <= now)
+    if (w->unlimited || !sl_pace_is_even(&w->limit))
+        return 0;
+    old = sl_pace_reserved(&w->limit, r->taken);
+    new = sl_pace_after(&w->limit, r->taken, r->arrived);
+    if (old <= now)
         return 0;
     err = sl_query_run(db, SL_QUERY_MOVE_DESTINATION, "tnn", r->url, old, new);
     return err ? err
