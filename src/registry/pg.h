@@ -73,7 +73,7 @@ struct sl_pg_plan_options {
      * loop of the job. NULL: in UTC. */
     sl_ns (*day_end)(void *ctx, int64_t day);
     void *ctx;
-    bool may_be_away; /* open it also if the server is away */
+    bool may_be_away; /* open it also if the server is away, or gets lost */
 };
 
 /* Runs the query once with a null id. Returns 0, SLUICE_ECONF (the query is
@@ -169,11 +169,12 @@ struct sl_pg_conn {
     struct pg_conn *conn; /* NULL: not connected */
     sl_ns timeout;        /* for one result; SL_PG_WAIT */
     unsigned unread;
-    bool synced;     /* a sync was sent and not read yet */
-    bool failed;     /* a statement that was sent has failed: see diag */
-    bool was_lost;   /* set by the calls below; the caller resets it */
-    bool is_locked;  /* that statement has waited too long for a lock */
-    bool unanswered; /* the last attempt to connect had no answer in time */
+    bool synced;      /* a sync was sent and not read yet */
+    bool failed;      /* a statement that was sent has failed: see diag */
+    bool was_lost;    /* set by the calls below; the caller resets it */
+    bool is_locked;   /* that statement has waited too long for a lock */
+    bool temporary;   /* the last error may pass by itself */
+    bool was_refused; /* it was that of an attempt to connect */
     struct sl_diag diag;
     struct sl_pg_backend backend, lost; /* of this connection; of one before
                                          * that may still run */
@@ -185,6 +186,12 @@ struct sl_pg_conn {
 /* `url` and the other fields above conn are set, the rest are zeros. */
 void sl_pg_init(struct sl_pg_conn *link);
 void sl_pg_close(struct sl_pg_conn *link);
+
+/* Returns whether an error with this SQLSTATE may pass by itself: a connection,
+ * a lock, a resource, a server that stops. `read_only`: the query of plans. Its
+ * timeout, and a write, are mistakes of the query. Otherwise they are
+ * temporary, because a server may be busy, or a standby. */
+bool sl_pg_is_temporary(const char *code, bool read_only);
 
 /* Checks the connection or opens a new one. Returns 0 or SLUICE_ESTORE with a
  * sentence. */

@@ -34,11 +34,37 @@ static int refuse_saying(struct sl_pg_conn *l, struct sl_diag *diag, int err,
                          what ? what : "");
 }
 
+bool sl_pg_is_temporary(const char *code, bool read_only)
+{
+    static const struct {
+        const char *start;
+        bool any; /* of a query that only reads, too */
+    } codes[] = {
+        {"08",               true }, /* connections */
+        {"40",               true }, /* transactions that met others */
+        {"53",               true }, /* connections, memory, disk used up */
+        {"57P01",            true }, /* the server stops, */
+        {"57P02",            true }, /* has crashed */
+        {"57P03",            true }, /* or starts */
+        {LOCK_NOT_AVAILABLE, true },
+        {"57014",            false}, /* statement_timeout */
+        {"25006",            false}, /* a write to a standby */
+    };
+
+    for (size_t i = 0; i < SL_LEN(codes); i++)
+        if ((codes[i].any || !read_only) &&
+            strncmp(code, codes[i].start, strlen(codes[i].start)) == 0)
+            return true;
+    return false;
+}
+
 static int refuse_result(struct sl_pg_conn *l, struct sl_diag *diag,
                          const PGresult *result)
 {
     const char *what = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
+    l->temporary = code && sl_pg_is_temporary(code, l->read_only);
     return refuse_saying(l, diag, SLUICE_ESTORE,
                          what ? what : PQresultErrorMessage(result));
 }
@@ -91,7 +117,7 @@ static int lose(struct sl_pg_conn *l, const char *why)
     if (!l->failed)
         refuse_saying(l, &l->diag, SLUICE_ESTORE,
                       said[0] ? said : "the connection was lost");
-    l->failed = true;
+    l->failed = l->temporary = true;
     l->is_locked = false;
     sl_pg_conn_drop(l);
     return SLUICE_ESTORE;
@@ -388,7 +414,7 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
     sl_ns timeout = l->timeout;
     int err;
 
-    l->failed = l->is_locked = l->unanswered = false;
+    l->failed = l->is_locked = l->temporary = l->was_refused = false;
     l->unread = 0;
     l->synced = false;
     l->conn = begin(l);
@@ -396,7 +422,8 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     PQsetNoticeProcessor(l->conn, ignore, NULL);
     if (PQstatus(l->conn) != CONNECTION_OK) {
-        l->unanswered = is_unanswered(PQerrorMessage(l->conn));
+        l->temporary = is_unanswered(PQerrorMessage(l->conn));
+        l->was_refused = !l->temporary;
         err = refuse_saying(l, diag, SLUICE_ESTORE, PQerrorMessage(l->conn));
     } else if (PQserverVersion(l->conn) < 130000)
         err = refuse_saying(l, diag, SLUICE_ESTORE,
@@ -406,7 +433,8 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
     else {
         l->timeout = SL_PG_OPEN_WAIT;
         err = set_up(l, diag);
-        l->unanswered = err && !l->conn; /* lost */
+        if (err && PQstatus(l->conn) == CONNECTION_BAD)
+            l->temporary = true; /* lost */
         l->timeout = timeout;
     }
     if (err) {

@@ -243,7 +243,18 @@ static int fail(struct sl_database *db)
 {
     db->diag = store_of(db)->link.diag;
     db->is_locked = store_of(db)->link.is_locked;
+    db->is_temporary = store_of(db)->link.temporary;
     return SLUICE_ESTORE;
+}
+
+static int ensure(struct sl_database *db)
+{
+    struct store *s = store_of(db);
+    int err = sl_pg_conn_ensure(&s->link, &db->diag);
+
+    if (err)
+        db->is_temporary = s->link.temporary;
+    return err;
 }
 
 /* ---- binding ---- */
@@ -416,7 +427,7 @@ static int commit_status(struct sl_database *db, uint64_t number)
 {
     struct store *s = store_of(db);
 
-    if (sl_pg_conn_ensure(&s->link, &db->diag) || resolve_commit(db))
+    if (ensure(db) || resolve_commit(db))
         return SLUICE_ESTORE;
     for (unsigned i = 0; i < COMMITTED; i++)
         if (s->committed[i] == number)
@@ -525,7 +536,7 @@ static int begin(struct sl_database *db)
 {
     struct store *s = store_of(db);
 
-    if (sl_pg_conn_ensure(&s->link, &db->diag) || resolve_commit(db))
+    if (ensure(db) || resolve_commit(db))
         return SLUICE_ESTORE;
     s->in_transaction = true;
     s->sent_count = 0;
@@ -540,7 +551,7 @@ static int run_alone(struct sl_database *db, enum sl_query query)
 {
     struct store *s = store_of(db);
     PGresult *result = NULL;
-    int err = sl_pg_conn_ensure(&s->link, &db->diag);
+    int err = ensure(db);
 
     if (!err && sl_pg_conn_query(&s->link, s->bound[query].name,
                                  take_bound(s, query), true, false, &result))
@@ -585,7 +596,7 @@ static int ask(struct sl_database *db, enum sl_query query)
 {
     struct store *s = store_of(db);
 
-    if (!s->in_transaction && sl_pg_conn_ensure(&s->link, &db->diag))
+    if (!s->in_transaction && ensure(db))
         return SLUICE_ESTORE;
     if (!take_fetched(s, query) &&
         sl_pg_conn_query(&s->link, s->bound[query].name, take_bound(s, query),
@@ -985,6 +996,9 @@ static int migrate(struct sl_pg_conn *l, struct sl_diag *diag)
 
 /* ---- opening ---- */
 
+/* How long the reason of a refusal is waited for. */
+#define AWAY_WAIT (3 * SL_S)
+
 /* Replaces ?1 by $1, and removes what only SQLite has. Returns the number of
  * parameters. */
 static int translate(const char *sql, char out[SQL_MOST])
@@ -1056,14 +1070,61 @@ static void close_store(struct sl_database *db)
     db->conn = NULL;
 }
 
-/* Returns whether no server answers, or one that starts or stops. A server that
- * answers has refused us: another try would not help. */
-static bool is_away(const char *url)
+/* Goes on with a connection until it is open, refused or late. */
+static bool await_open(PGconn *conn, sl_ns until)
+{
+    PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+    struct pollfd fd;
+
+    while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
+        sl_ns now = sl_clock_mono();
+
+        fd.fd = PQsocket(conn);
+        fd.events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+        if (now >= until || poll(&fd, 1, (int)((until - now) / SL_MS) + 1) <= 0)
+            return false;
+        next = PQconnectPoll(conn);
+    }
+    return true;
+}
+
+/* Connects once more, for the SQLSTATE of a refusal: libpq keeps it only if
+ * it is asked to before the answer comes. Returns whether the server accepts
+ * the connection by now, or refuses it for a time. */
+static bool is_refused_for_now(const char *url)
+{
+    const char *const names[] = {"dbname", NULL};
+    const char *const values[] = {url, NULL};
+    PGconn *conn = PQconnectStartParams(names, values, 1);
+    const char *code = NULL;
+    bool temporary = false;
+
+    if (conn && PQstatus(conn) != CONNECTION_BAD) {
+        PQsetErrorVerbosity(conn, PQERRORS_SQLSTATE);
+        if (await_open(conn, sl_clock_mono() + AWAY_WAIT)) {
+            temporary = PQstatus(conn) == CONNECTION_OK;
+            code = strstr(PQerrorMessage(conn), "FATAL:  ");
+        }
+    }
+    if (code)
+        temporary = sl_pg_is_temporary(code + strlen("FATAL:  "), false);
+    PQfinish(conn);
+    return temporary;
+}
+
+/* Returns whether no server answers, or one that starts or stops or has no
+ * connection left. Another refusal would be the same at the next try. */
+static bool is_away(const struct sl_pg_conn *l)
 {
     const char *const names[] = {"connect_timeout", "dbname", NULL};
-    const char *const values[] = {"3", url, NULL};
-    PGPing found = PQpingParams(names, values, 1);
+    const char *const values[] = {"3", l->url, NULL};
+    PGPing found;
 
+    if (l->temporary || !l->was_refused)
+        return l->temporary;
+    found = PQpingParams(names, values, 1);
+    if (found == PQPING_OK)
+        return is_refused_for_now(l->url);
     return found == PQPING_NO_RESPONSE || found == PQPING_REJECT;
 }
 
@@ -1088,8 +1149,7 @@ static int open_store(struct sl_database *db, const char *where,
     err = sl_pg_url(where, s->link.shown, diag);
     if (!err)
         err = sl_pg_conn_ensure(&s->link, diag);
-    db->is_away =
-        err == SLUICE_ESTORE && (s->link.unanswered || is_away(s->url));
+    db->is_away = err == SLUICE_ESTORE && is_away(&s->link);
     if (err && !db->is_away)
         close_store(db);
     return db->is_away ? 0 : err;

@@ -338,16 +338,18 @@ static int try_query(struct sl_pg_plan *plans, struct sl_diag *diag)
     struct sl_diag why = {0};
     PGresult *result = NULL;
     bool has_two = strstr(plans->sql, "$2"); /* as far as it can be seen */
+    bool away;
     int err = sl_pg_conn_ensure(&worker->link, &why);
 
     if (!err)
         err = ask(worker, NULL, "user", &row, &result, &why);
     PQclear(result);
-    if (err && !worker->was_there && !plans->options.may_be_away)
+    away = !worker->was_there || worker->link.temporary;
+    if (err && away && !plans->options.may_be_away)
         return sl_diag_error(diag, SLUICE_ESTORE, "%s", why.sentence);
     if (!err)
         has_two = worker->shape.params > 1;
-    else if (worker->was_there)
+    else if (!away)
         return sl_diag_error(diag, SLUICE_ECONF, "%s%s",
                              strncmp(why.sentence, "identity.", 9) == 0
                                  ? ""

@@ -422,8 +422,10 @@ static int read_state(struct sl_registry *r)
 {
     const struct sl_registry_options *options = &r->options;
     struct sl_usage_pending pending;
-    int err = read_switches(r);
+    int err;
 
+    r->db.is_temporary = false;
+    err = read_switches(r);
     if (!err)
         err = sl_job_run_look(r);
     /* The journal first: then the table is compared with all that was recorded
@@ -457,7 +459,9 @@ int sl_registry_contact(struct sl_registry *r)
     r->is_away = false;
     r->switch_count = 0;
     sl_arena_reset(&r->names);
-    err = read_state(r);
+    err = r->db.driver->reopen ? r->db.driver->reopen(&r->db) : 0;
+    if (!err)
+        err = read_state(r);
     r->is_away = err;
     if (err == SLUICE_ECONF && !r->is_refused && r->on_fault)
         r->on_fault(r->ctx, r->db.diag.sentence);
@@ -479,15 +483,20 @@ static int open_database(struct sl_registry *r, struct sl_diag *diag)
         return err;
     if (options->node.len > 0)
         r->db.node = options->node;
-    r->is_away = r->was_away = r->db.is_away;
+    r->is_away = r->db.is_away;
     if (r->is_away && !options->may_be_away)
         return SLUICE_ESTORE;
-    /* Whether there are subjects is not known. */
-    atomic_store(&r->has_subjects, r->is_away);
     err = r->is_away ? 0 : read_state(r);
-    r->db.serves = !err;
     if (err)
         *diag = r->db.diag;
+    if (err == SLUICE_ESTORE && r->db.is_temporary && options->may_be_away) {
+        r->is_away = true; /* lost or locked meanwhile */
+        err = 0;
+    }
+    r->was_away = r->is_away;
+    if (r->is_away) /* whether there are subjects is not known */
+        atomic_store(&r->has_subjects, true);
+    r->db.serves = !err;
     return err;
 }
 

@@ -40,12 +40,13 @@ struct sl_database {
                          * shared */
     char word[20];      /* random and unique, chosen at each start */
     uint64_t uncertain_txn; /* its COMMIT was sent and not answered; 0: none */
-    bool is_away; /* after open(): not reached yet; each query tries again */
-    bool serves;  /* its state was read, and jobs wait for it: locks are not
-                   * waited for as long as before */
+    bool is_away;           /* after open(): not reached yet */
+    bool serves; /* its state was read, and jobs wait for it: locks are not
+                  * waited for as long as before */
     uint64_t overshoot; /* units that the open transaction has recorded of
                          * leases that were freed */
     bool is_locked;     /* the last error: a lock was not granted in time */
+    bool is_temporary;  /* the last error may pass by itself */
     bool one_by_one;    /* nothing is prefetched: an error is reported by the
                          * entry that has it, or the next one */
 };
@@ -60,6 +61,8 @@ struct sl_driver {
      * returns 0. */
     int (*open)(struct sl_database *db, const char *where, struct sl_diag *);
     void (*close)(struct sl_database *db);
+    /* Opens a database that was away; or NULL: each query tries. */
+    int (*reopen)(struct sl_database *db);
     /* Binds a text, which lives until the reset, or a number (text NULL).
      * Unbound parameters are NULL. */
     void (*bind)(struct sl_database *db, enum sl_query query, int at,

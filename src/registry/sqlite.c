@@ -28,9 +28,11 @@
  * that has waited do not wait, too, until a transaction begins again. */
 #define BUSY_MS       1000
 #define BUSY_AGAIN_MS 20
-#define OPEN_MS                                                                \
-    10000 /* at least, for a shared file, and until its state                  \
-           * was read */
+/* At the start, for a shared file, until its state was read; and later, if the
+ * start did not get it. */
+#define OPEN_MS       3000
+#define REOPEN_MS     100
+#define REOPEN_PERIOD (200 * SL_MS)
 
 #define PATH_MOST 4096
 #define SHARED    "?shared" /* the end of the path of a shared file */
@@ -322,23 +324,31 @@ static int set_journal(sqlite3 *db, const char *path, struct sl_diag *diag)
     return 0;
 }
 
+struct opening {
+    int patience; /* ms, for a shared file that is locked */
+    bool shared;
+    bool is_busy; /* it failed because a shared file is locked */
+};
+
 /* Called by SQLite while a shared file is opened and is locked: other daemons
  * may write all the time. Returns whether to try again. */
 static int wait_open(void *ctx, int count)
 {
-    (void)ctx;
+    const struct opening *o = ctx;
+
     sqlite3_sleep(2); /* ms */
-    return count < OPEN_MS / 2;
+    return count < o->patience / 2;
 }
 
 /* The file is locked from here on while it is open, unless it is shared. */
-static int lock(sqlite3 *db, bool in_memory, bool shared, const char *path,
-                struct sl_diag *diag)
+static int lock(sqlite3 *db, bool in_memory, struct opening *o,
+                const char *path, struct sl_diag *diag)
 {
+    bool shared = o->shared;
     int err = 0;
 
     if (shared)
-        sqlite3_busy_handler(db, wait_open, NULL);
+        sqlite3_busy_handler(db, wait_open, o);
     else
         sqlite3_busy_timeout(db, BUSY_MS);
     if (run(db, shared ? "PRAGMA journal_mode=TRUNCATE"
@@ -399,7 +409,7 @@ static void set_once(void)
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
-static int open_file(const char *path, bool shared, sqlite3 **ret,
+static int open_file(const char *path, struct opening *o, sqlite3 **ret,
                      struct sl_diag *diag)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -416,15 +426,16 @@ static int open_file(const char *path, bool shared, sqlite3 **ret,
                         NULL) != SQLITE_OK)
         err = refuse_open(db, path, diag);
     if (!err)
-        err = lock(db, in_memory, shared, path, diag);
+        err = lock(db, in_memory, o, path, diag);
     if (!err)
         err = recognize(db, path, diag);
     if (!err)
         err = examine(db, path, diag);
     if (!err)
         err = sl_schema_migrate(db, steps, (int)SL_LEN(steps), diag);
-    if (err == SLUICE_ESTORE && shared &&
-        (sqlite3_errcode(db) & 0xff) == SQLITE_BUSY)
+    o->is_busy = err == SLUICE_ESTORE && o->shared &&
+                 (sqlite3_errcode(db) & 0xff) == SQLITE_BUSY;
+    if (o->is_busy)
         err = fault(db, diag); /* names the process that has locked it */
     if (err) {
         sqlite3_close(db);
@@ -437,29 +448,34 @@ static int open_file(const char *path, bool shared, sqlite3 **ret,
 /* Opens or creates the file at `path` (":memory:": none), checks it and
  * migrates its tables. Returns 0, SLUICE_ESTORE (locked, or another format),
  * SLUICE_EDAMAGE or SLUICE_ENOMEM, with a sentence. */
-static int open_path(const char *path, sqlite3 **ret, struct sl_diag *diag)
+static int open_path(const char *path, struct opening *o, sqlite3 **ret,
+                     struct sl_diag *diag)
 {
     size_t len = strlen(path), tail = strlen(SHARED);
     char alone[PATH_MOST];
 
     if (len <= tail || strcmp(path + len - tail, SHARED) != 0)
-        return open_file(path, false, ret, diag);
+        return open_file(path, o, ret, diag);
     if (len - tail >= sizeof(alone))
         return sl_diag_error(diag, SLUICE_ESTORE,
                              "the path %.64s... is too long", path);
     memcpy(alone, path, len - tail);
     alone[len - tail] = '\0';
-    return open_file(alone, true, ret, diag);
+    o->shared = true;
+    return open_file(alone, o, ret, diag);
 }
 
 /* ---- queries ---- */
 
 struct file {
-    sqlite3 *db;
+    sqlite3 *db;        /* NULL: not open yet; see `why` */
+    struct sl_diag why; /* a shared file was locked when it was opened */
+    sl_ns next_try;     /* monotonic */
     const struct sl_database *owner;
     bool was_busy;    /* another process had locked it for BUSY_MS */
     sl_ns busy_since; /* monotonic */
     sqlite3_stmt *queries[SL_QUERIES];
+    char where[];
 };
 
 static struct file *file_of(const struct sl_database *db)
@@ -476,6 +492,8 @@ static sqlite3_stmt *statement(const struct sl_database *db,
 static void bind(struct sl_database *db, enum sl_query query, int at,
                  const struct sl_str *text, int64_t number)
 {
+    if (!file_of(db)->db)
+        return;
     /* A text that cannot be bound (too long, no memory) is NULL, which no text
      * column accepts and no comparison matches. */
     if (text)
@@ -512,18 +530,40 @@ static void note_busy(struct file *f, enum sl_query query, int code)
         f->was_busy = busy;
 }
 
+/* Another process ends its transaction some time. */
+static int fail(struct sl_database *db)
+{
+    sqlite3 *file = file_of(db)->db;
+    int code = sqlite3_errcode(file) & 0xff;
+
+    db->is_temporary = code == SQLITE_BUSY || code == SQLITE_LOCKED;
+    return fault(file, &db->diag);
+}
+
+static int refuse_away(struct sl_database *db)
+{
+    db->diag = file_of(db)->why;
+    db->is_temporary = true;
+    return SLUICE_ESTORE;
+}
+
 static int step(struct sl_database *db, enum sl_query query)
 {
-    int code = sqlite3_step(statement(db, query));
+    int code;
 
+    if (!file_of(db)->db)
+        return refuse_away(db);
+    code = sqlite3_step(statement(db, query));
     note_busy(file_of(db), query, code);
     if (code == SQLITE_ROW)
         return 1;
-    return code == SQLITE_DONE ? 0 : fault(file_of(db)->db, &db->diag);
+    return code == SQLITE_DONE ? 0 : fail(db);
 }
 
 static void reset(struct sl_database *db, enum sl_query query)
 {
+    if (!file_of(db)->db)
+        return;
     sqlite3_reset(statement(db, query)); /* step() has reported the error */
     sqlite3_clear_bindings(statement(db, query));
 }
@@ -560,14 +600,17 @@ static int script(struct sl_database *db, const char *sql)
 {
     struct file *f = file_of(db);
 
-    return sqlite3_exec(f->db, sql, NULL, NULL, NULL) == SQLITE_OK
-               ? 0
-               : fault(f->db, &db->diag);
+    if (!f->db)
+        return refuse_away(db);
+    return sqlite3_exec(f->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0
+                                                                   : fail(db);
 }
 
 /* Deleted rows are overwritten (secure_delete); the WAL may still have them. */
 static int scrub(struct sl_database *db)
 {
+    if (!file_of(db)->db)
+        return refuse_away(db);
     return run(file_of(db)->db, "PRAGMA wal_checkpoint(TRUNCATE)") == SQLITE_OK
                ? 0
                : SLUICE_ESTORE;
@@ -577,6 +620,8 @@ static void rollback(struct sl_database *db)
 {
     struct file *f = file_of(db);
 
+    if (!f->db)
+        return;
     if (!sqlite3_get_autocommit(f->db))
         sqlite3_exec(f->db, "ROLLBACK", NULL, NULL, NULL);
     /* Empties the log into the file: on a full disk that may make room for the
@@ -585,14 +630,22 @@ static void rollback(struct sl_database *db)
                               NULL);
 }
 
+static void end_file(struct file *f)
+{
+    for (int i = 0; i < SL_QUERIES; i++) {
+        sqlite3_finalize(f->queries[i]);
+        f->queries[i] = NULL;
+    }
+    sqlite3_close(f->db);
+    f->db = NULL;
+}
+
 static void close_file(struct sl_database *db)
 {
     struct file *f = file_of(db);
 
-    for (int i = 0; i < SL_QUERIES; i++)
-        sqlite3_finalize(f->queries[i]);
-    sqlite3_close(f->db);
-    sl_alloc_free(db->arena.alloc, f, sizeof(*f));
+    end_file(f);
+    sl_alloc_free(db->arena.alloc, f, sizeof(*f) + strlen(f->where) + 1);
     db->conn = NULL;
 }
 
@@ -606,30 +659,67 @@ static int prepare(struct file *f, struct sl_diag *diag)
     return 0;
 }
 
+/* *ret_busy: it is shared, and another process has locked it. */
+static int open_all(struct file *f, int patience, bool *ret_busy,
+                    struct sl_diag *diag)
+{
+    struct opening o = {.patience = patience};
+    int err = open_path(f->where, &o, &f->db, diag);
+
+    if (!err) {
+        sqlite3_busy_handler(f->db, wait_busy, f);
+        err = prepare(f, diag);
+        o.is_busy =
+            err && o.shared && (sqlite3_errcode(f->db) & 0xff) == SQLITE_BUSY;
+    }
+    if (err)
+        end_file(f);
+    *ret_busy = o.is_busy;
+    return err;
+}
+
 static int sqlite_open_file(struct sl_database *db, const char *where,
                             struct sl_diag *diag)
 {
-    struct file *f = sl_alloc_new(db->arena.alloc, sizeof(*f));
+    size_t size = strlen(where) + 1;
+    struct file *f = sl_alloc_new(db->arena.alloc, sizeof(*f) + size);
     int err;
 
     if (!f)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(f, 0, sizeof(*f));
+    memcpy(f->where, where, size);
     f->owner = db;
     db->conn = f;
-    err = open_path(where, &f->db, diag);
-    if (!err) {
-        sqlite3_busy_handler(f->db, wait_busy, f);
-        err = prepare(f, diag);
-    }
-    if (err)
+    err = open_all(f, OPEN_MS, &db->is_away, diag);
+    if (db->is_away)
+        f->why = *diag;
+    else if (err)
         close_file(db);
+    return db->is_away ? 0 : err;
+}
+
+static int reopen(struct sl_database *db)
+{
+    struct file *f = file_of(db);
+    bool busy;
+    int err;
+
+    if (f->db)
+        return 0;
+    if (sl_clock_mono() < f->next_try)
+        return refuse_away(db);
+    err = open_all(f, REOPEN_MS, &busy, &f->why);
+    f->next_try = sl_clock_mono() + REOPEN_PERIOD;
+    if (err)
+        db->diag = f->why;
     return err;
 }
 
 const struct sl_driver sl_driver_sqlite = {
     .open = sqlite_open_file,
     .close = close_file,
+    .reopen = reopen,
     .bind = bind,
     .step = step,
     .reset = reset,

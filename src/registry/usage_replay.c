@@ -517,8 +517,10 @@ static int record_first(struct sl_registry *r)
              job->change_count > 0 && i < TRIES && (i == 0 || job->is_blocked);
              i++)
             sl_job_run_writes(r, job, false);
-        if (job->is_blocked)
+        if (job->is_blocked) {
             sl_job_give_up(r, job);
+            r->db.is_temporary = true;
+        }
         if (job->err)
             r->db.diag = job->diag;
     } while (!job->err && at < p->line_count);

@@ -123,7 +123,7 @@ static sl_ns day_end(void *ctx, int64_t day)
     return end;
 }
 
-static int open_plans(struct sl_daemon *daemon, bool is_away)
+static int open_plans(struct sl_daemon *daemon)
 {
     static const char *const scopes[] = {"", "user", "org"};
     const struct sl_plan_query *query =
@@ -136,7 +136,7 @@ static int open_plans(struct sl_daemon *daemon, bool is_away)
                                          .fits = fits,
                                          .day_end = day_end,
                                          .ctx = daemon,
-                                         .may_be_away = is_away};
+                                         .may_be_away = true};
     int err = 0;
 
     if (query->text.len > 0)
@@ -206,7 +206,6 @@ int sl_subjects_begin(struct sl_daemon *daemon)
                                           .list_units = list_units,
                                           .since = sl_usage_since(daemon),
                                           .ctx = daemon};
-    bool is_away;
     int status, err;
 
     if (!options.path)
@@ -225,13 +224,12 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     err = sl_registry_open(&options, &daemon->registry, &daemon->why);
     if (err)
         return err == SLUICE_ECONF ? SL_EXIT_POLICY : SL_EXIT_STORE;
-    is_away = daemon->why.sentence[0];
-    if (is_away)
+    if (daemon->why.sentence[0])
         sl_log(SL_LOG_WARN, "database unreachable, starting without it", "why",
                daemon->why.sentence, NULL);
     daemon->why = (struct sl_diag){0};
     status = restore_switches(daemon) ? SL_EXIT_FAILED : 0;
-    return status ? status : open_plans(daemon, is_away);
+    return status ? status : open_plans(daemon);
 }
 
 void sl_subjects_end(struct sl_daemon *daemon)

@@ -61,11 +61,13 @@ os.kill(os.getpid(), signal.SIGSTOP)'
 holder=$client
 until_ grep -q locked "$folder/second"
 start -c p.yaml --store memory: --usage 'sqlite:./u.db?shared' --journal none
-check 'a daemon does not start meanwhile' is 5
+check 'a daemon starts without the file meanwhile' said '"event":"serving"'
 check 'and names the process, too' \
-    has "$err" "is locked by process $holder; if it is stopped"
+    said "is locked by process $holder; if it is stopped"
+check 'without a journal it refuses reports' eval '! reports'
+check 'with 503' answers 503
 kill -9 "$holder" 2>/dev/null
-start -c p.yaml --store memory: --usage 'sqlite:./u.db?shared' --journal none
-check 'when the process has ended, it starts' reports
+check 'when the process has ended, it reads the file' until_ reports
+check 'and logs it' said 'database reached'
 stop
 finish

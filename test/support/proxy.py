@@ -11,6 +11,8 @@ returns when the word is in force:
   hold    what the server says is kept until "pass"; "cut" drops it
   delay N what the server says comes N ms later
   close   as "pass", and all connections are closed
+  after N as "pass", until the server has said something N times: then all
+          connections are closed, and so is each new one
   move SERVER  as "close", and new connections go to this server
 
 No other word closes a connection. A connection that has lost bytes stays dead on
@@ -44,6 +46,7 @@ class Proxy:
     def __init__(self, server, control):
         self.server = server
         self.word, self.delay = "pass", 0.0
+        self.left = 0  # of "after"
         self.ready = selectors.DefaultSelector()
         self.lines = set()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -66,6 +69,9 @@ class Proxy:
 
     def accept(self, _):
         client = self.listener.accept()[0]
+        if self.word == "after" and self.left == 0:
+            client.close()
+            return
         if self.word == "cut":
             line = Line(client, None)
             line.dead = True
@@ -86,6 +92,7 @@ class Proxy:
         words = link.recv(4096).decode().split()
         self.word = words[0]
         self.delay = int(words[1]) / 1000 if self.word == "delay" else 0.0
+        self.left = int(words[1]) if self.word == "after" else 0
         if self.word in ("close", "move"):
             self.server = words[1] if self.word == "move" else self.server
             self.word = "pass"
@@ -140,6 +147,11 @@ class Proxy:
         got = self.read(line, line.server)
         if got is None or line.dead:
             return
+        if self.word == "after" and self.left == 0:
+            for each in list(self.lines):
+                self.close(each)
+            return
+        self.left -= self.word == "after"
         if self.word == "cut":
             line.dead = True
         elif self.word == "hold":
