@@ -555,6 +555,7 @@ void sl_registry_stop(struct sl_registry *r)
 
 void sl_registry_finish(struct sl_registry *r)
 {
+    r->is_ending = true;
     serve(r); /* until the queue is empty: r->stop is set */
 }
 

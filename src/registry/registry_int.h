@@ -217,6 +217,7 @@ struct sl_registry {
     bool is_away;    /* the state of the database was not read yet */
     bool was_away;   /* nor when it was opened: its thread reads it */
     bool is_refused; /* it was reached, and has usage in another unit */
+    bool is_ending;  /* only the queue is run: see sl_registry_finish() */
     uint64_t order;  /* of the last job */
     uint64_t dirty[SL_REGISTRY_VERSIONS / 64]; /* versions to increment */
     struct sl_job *undelivered; /* jobs whose done() could not be posted */

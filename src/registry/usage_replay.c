@@ -529,7 +529,8 @@ static int record_first(struct sl_registry *r)
 
 bool sl_usage_replay_is_due(const struct sl_registry *r)
 {
-    return r->replay && !r->is_away && sl_clock_mono() >= r->replay->retry_at;
+    return r->replay && !r->is_away && !r->is_ending &&
+           sl_clock_mono() >= r->replay->retry_at;
 }
 
 /* The sequences of earlier openings are not needed once no segment has one: the

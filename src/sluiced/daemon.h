@@ -344,6 +344,11 @@ struct sl_daemon {
         sl_ns looked, ended; /* overrides: when, and up to which end */
         uint64_t skip;       /* that many after it are told, too */
     } notes;                 /* first loop; see webhook_notes.c */
+    struct {
+        struct sl_usage_reached *_Atomic list; /* not reported; see usage.c */
+        _Atomic bool has_loop;                 /* of the first worker */
+        _Atomic uint64_t count;                /* reported */
+    } reached; /* thresholds, by lines of an earlier process */
     struct sl_engine *engine;
     struct sl_registry *registry;     /* or NULL */
     struct sl_usage_journal *journal; /* or NULL: no registry */
@@ -494,7 +499,11 @@ SL_MUST_USE bool sl_usage_delta_of(const struct sl_usage_entry *usage,
 
 /* Opens the journal, before the registry. Returns 0 or an exit status. */
 SL_MUST_USE int sl_usage_journal_begin(struct sl_daemon *daemon);
+/* A line of an earlier process has reached thresholds: they are reported when
+ * the loop of the first worker is there. On the registry's thread, too. */
 sl_usage_seen_f sl_usage_replayed;
+void sl_usage_reached_start(struct sl_daemon *daemon);
+void sl_usage_reached_end(struct sl_daemon *daemon);
 
 /* Open and close the usage buffer of a worker. */
 SL_MUST_USE int sl_worker_open_usage(struct sl_worker *worker);

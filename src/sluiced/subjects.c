@@ -238,6 +238,7 @@ void sl_subjects_end(struct sl_daemon *daemon)
     daemon->plan_query = NULL;
     sl_registry_close(daemon->registry);
     daemon->registry = NULL;
+    sl_usage_reached_end(daemon);
     sl_usage_journal_close(daemon->journal);
     daemon->journal = NULL;
 }

@@ -219,22 +219,115 @@ static void report(struct sl_worker *worker, const struct sl_usage_entry *u,
     log_threshold(u, threshold);
 }
 
-/* At start there are no events yet. */
-void sl_usage_replayed(void *ctx, const struct sl_usage_entry *u)
-{
-    (void)ctx;
-    for (unsigned i = 0; i < u->thresholds.count; i++)
-        if (u->thresholds.list[i] > u->threshold_before &&
-            u->thresholds.list[i] <= u->threshold)
-            log_threshold(u, u->thresholds.list[i]);
-}
-
 static void on_threshold(void *ctx, const struct sl_usage_entry *u)
 {
     for (unsigned i = 0; i < u->thresholds.count; i++)
         if (u->thresholds.list[i] > u->threshold_before &&
             u->thresholds.list[i] <= u->threshold)
             report(ctx, u, u->thresholds.list[i]);
+}
+
+/* ---- thresholds that lines of an earlier process have reached.
+ *
+ * They are recorded at the start, or on the registry's thread. The first loop
+ * reports them, in their order. */
+
+struct sl_usage_reached {
+    struct sl_usage_reached *next;
+    struct sl_usage_entry usage; /* its texts are in `texts` */
+    size_t size;
+    char texts[];
+};
+
+static struct sl_usage_reached *new_reached(const struct sl_usage_entry *u)
+{
+    size_t size = sizeof(struct sl_usage_reached) + u->limit.len +
+                  u->scope.len + u->id.len + u->plan.len;
+    struct sl_usage_reached *ret = sl_alloc_new(&sl_alloc_libc, size);
+    struct sl_str *texts[4];
+    char *at;
+
+    if (!ret)
+        return NULL;
+    ret->size = size;
+    ret->usage = *u;
+    texts[0] = &ret->usage.limit;
+    texts[1] = &ret->usage.scope;
+    texts[2] = &ret->usage.id;
+    texts[3] = &ret->usage.plan;
+    at = ret->texts;
+    for (size_t i = 0; i < SL_LEN(texts); i++) {
+        if (texts[i]->len > 0)
+            memcpy(at, texts[i]->at, texts[i]->len);
+        texts[i]->at = at;
+        at += texts[i]->len;
+    }
+    return ret;
+}
+
+/* On the first loop; or at the end, without `worker`: they are freed. */
+static void take_reached(struct sl_daemon *daemon, struct sl_worker *worker)
+{
+    struct sl_usage_reached *last =
+        atomic_exchange(&daemon->reached.list, NULL);
+    struct sl_usage_reached *list = NULL;
+
+    for (struct sl_usage_reached *next; last; last = next) {
+        next = last->next;
+        last->next = list;
+        list = last;
+    }
+    for (struct sl_usage_reached *next; list; list = next) {
+        next = list->next;
+        if (worker) {
+            atomic_fetch_add_explicit(&daemon->reached.count, 1,
+                                      memory_order_relaxed);
+            on_threshold(worker, &list->usage);
+        }
+        sl_alloc_free(&sl_alloc_libc, list, list->size);
+    }
+}
+
+static void on_reached(void *ctx)
+{
+    struct sl_daemon *daemon = ctx;
+
+    take_reached(daemon, &daemon->workers[0]);
+}
+
+/* If it cannot be posted, the next one posts it. */
+static void post_reached(struct sl_daemon *daemon)
+{
+    (void)!sl_loop_post(daemon->workers[0].loop, on_reached, daemon);
+}
+
+void sl_usage_replayed(void *ctx, const struct sl_usage_entry *u)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_usage_reached *reached = new_reached(u);
+
+    if (!reached) {
+        sl_log(SL_LOG_ERROR, "out of memory for a threshold", NULL);
+        return;
+    }
+    reached->next = atomic_load(&daemon->reached.list);
+    while (!atomic_compare_exchange_weak(&daemon->reached.list, &reached->next,
+                                         reached))
+        ;
+    if (atomic_load(&daemon->reached.has_loop))
+        post_reached(daemon);
+}
+
+void sl_usage_reached_start(struct sl_daemon *daemon)
+{
+    atomic_store(&daemon->reached.has_loop, true);
+    if (daemon->registry)
+        post_reached(daemon);
+}
+
+void sl_usage_reached_end(struct sl_daemon *daemon)
+{
+    take_reached(daemon, NULL);
 }
 
 /* ---- reports of the journal: charged when they are recorded ---- */
@@ -405,6 +498,7 @@ void sl_usage_count(struct sl_daemon *daemon, struct sl_metrics_subjects *ret)
 {
     count_leases(daemon, ret);
     count_journal(daemon, ret);
+    ret->numbers[SL_USAGE_MARKED] = get(&daemon->reached.count);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         const struct sl_usage_buffer *buffer = daemon->workers[i].usage_buffer;
         const struct sl_usage_buffer_counts *c;

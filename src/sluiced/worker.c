@@ -488,6 +488,7 @@ int sl_workers_start(struct sl_daemon *daemon)
                 "cannot start thread %u of %u; reduce --threads", i + 1,
                 daemon->worker_count);
     }
+    sl_usage_reached_start(daemon);
     return 0;
 }
 

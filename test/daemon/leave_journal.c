@@ -24,7 +24,11 @@ int main(int argc, char **argv)
     struct sl_usage_journal *journal = NULL;
     struct sl_usage_segment *segment = NULL;
     struct sl_usage_entry u = {
-        .limit = SL_STR("minutes"), .scope = SL_STR("org"), .cap = 10};
+        .limit = SL_STR("minutes"),
+        .scope = SL_STR("org"),
+        .cap = 10,
+        .thresholds = {.list = {100}, .count = 1}
+    };
     struct sl_diag diag = {0};
     time_t now = (time_t)(sl_clock_wall() / SL_S);
     uint64_t stream, sequence = 0;
