@@ -19,6 +19,7 @@ limits:
 routes:
   - { match: /org/**, limits: [org] }
   - { match: /ip/**, limits: [ip] }
+  - { match: /admin/**, roles: [admin], limits: [user] }
 default: [user]
 END
 
@@ -70,7 +71,8 @@ $t->start(
     server => <<'END');
         sluice on;
         location / {
-            sluice_identity user=$arg_user org=$arg_org plan=$arg_plan;
+            sluice_identity user=$arg_user org=$arg_org plan=$arg_plan
+                role=$arg_role;
             empty_gif;
         }
         location /ip/real/ {
@@ -87,6 +89,8 @@ END
 is($t->statuses(3, '/x?user=ann'), '200 200 429', 'user=');
 is($t->statuses(5, '/x?user=bob&plan=pro'), '200 200 200 200 429', 'plan=');
 is($t->statuses(4, '/org/x?org=acme'), '200 200 200 429', 'org=');
+is($t->get("/admin/x?user=rex&role=$_->[0]")->{status}, $_->[1],
+    "role=$_->[0]") for ['member', 403], ['admin', 200], ['', 403];
 is($t->statuses(1, '/x?user=cat'), '200', 'each on their own');
 
 # Addresses.

@@ -36,18 +36,24 @@ routes:
 default: [api]
 END
 
+# A daemon of a name, with more words.
 sub start_daemon {
+    my ($name, @more) = @_;
+    my $socket = $t->dir . "/$name.sock";
     my $pid = $t->spawn($daemon, '-c', $t->dir . '/policy.yaml', '--store',
-        'memory:' . $t->dir . '/state', '--memory', '4MiB', '--listen-http',
-        'unix:' . $t->dir . '/sluiced.sock', '--listen-admin', 'off',
+        'memory:' . $t->dir . "/$name.state", '--memory', '4MiB',
+        '--listen-http', "unix:$socket", '--listen-admin', 'off',
         '--listen-grpc', 'off', '--listen-resp', 'off', '--forward-auth',
-        'original');
-    $t->wait_for(sub { IO::Socket::UNIX->new(Peer => $t->dir . '/sluiced.sock') },
-        'sluiced listens');
+        'original', @more);
+    $t->wait_for(sub { IO::Socket::UNIX->new(Peer => $socket) },
+        "$name listens");
     return $pid;
 }
 
-my $sluiced = start_daemon();
+my $sluiced = start_daemon('sluiced');
+$t->write('token', "0123456789abcdef0123456789abcdef\n");
+$t->write('wrong', "fedcba9876543210fedcba9876543210\n");
+start_daemon('guarded', '--access-token-file', $t->dir . '/token');
 $t->serve(app => sub {
     my ($method, $path, $headers) = @_;
     my $dir = $t->dir;
@@ -99,6 +105,20 @@ END
             sluice_pass 127.0.0.1:{port:none} fail=closed;
             empty_gif;
         }
+        location /token/ {
+            sluice_pass unix:{dir}/guarded.sock token={dir}/token timeout=10s
+                fail=closed;
+            empty_gif;
+        }
+        location /wrong/ {
+            sluice_pass unix:{dir}/guarded.sock token={dir}/wrong timeout=10s;
+            empty_gif;
+        }
+        location /wrong/closed/ {
+            sluice_pass unix:{dir}/guarded.sock token=wrong timeout=10s
+                fail=closed;
+            empty_gif;
+        }
         location /late/ {
             sluice_pass 127.0.0.1:{port:late} timeout=50ms;
             empty_gif;
@@ -140,6 +160,15 @@ like($t->read('error.log'), qr/too long to ask sluiced/, 'and is logged');
 is($t->statuses(2, '/queue/x', 'X-User' => 'zoe'), '200 429',
     'a route with wait refuses at once, and does not let the timeout pass it');
 
+# sluiced with an access_token. A relative path begins in nginx.conf's folder.
+is($t->statuses(3, '/token/x', 'X-User' => 'tao'), '200 200 429', 'token=');
+is($t->get('/wrong/x', 'X-User' => 'tao')->{status}, 200,
+    'with another one it passes');
+like($t->read('error.log'), qr/does not decide.*passes \(it refuses the check\)/,
+    'which is logged');
+is($t->get('/wrong/closed/x', 'X-User' => 'tao')->{status}, 503,
+    'or not, with fail=closed');
+
 # Permits, costs, delays.
 my @cat = ('X-User' => 'cat', Connection => 'close');
 my $job = $t->send('GET', '/jobs/wait', @cat);
@@ -178,7 +207,7 @@ $t->end_child($sluiced);
 is($t->get('/x', 'X-User' => 'ann')->{status}, 200, 'without sluiced it passes');
 $t->wait_for(sub { $t->read('access.log') =~ m{^/x 200 DEGRADED}m }, 'DEGRADED');
 pass('DEGRADED');
-$sluiced = start_daemon();
+$sluiced = start_daemon('sluiced');
 is($t->get('/x', 'X-User' => 'ann')->{status}, 429, 'and with it, it is refused');
 
 # No answer.
