@@ -3,8 +3,21 @@
 
 /* ---- directives ---- */
 
-/* A directive of NAME=VALUE words. With `alone`, a word without a name may be
- * the only one. */
+/* Is the last pair's name there before? */
+static ngx_uint_t is_again(const ngx_array_t *pairs)
+{
+    const ngx_http_sluice_pair_t *all = pairs->elts;
+    const ngx_str_t *name = &all[pairs->nelts - 1].name;
+
+    for (ngx_uint_t i = 0; i + 1 < pairs->nelts; i++)
+        if (all[i].name.len == name->len &&
+            ngx_memcmp(all[i].name.data, name->data, name->len) == 0)
+            return 1;
+    return 0;
+}
+
+/* A directive of NAME=VALUE words, each name once. With `alone`, a word without
+ * a name may be the only one. */
 static char *set_pairs(ngx_conf_t *cf, ngx_array_t **ret, ngx_uint_t alone)
 {
     ngx_str_t *words = cf->args->elts;
@@ -35,9 +48,37 @@ static char *set_pairs(ngx_conf_t *cf, ngx_array_t **ret, ngx_uint_t alone)
                                "\"%V\" must be NAME=VALUE", &words[i]);
             return NGX_CONF_ERROR;
         }
+        if (is_again(*ret)) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V=\" is there twice",
+                               &pair->name);
+            return NGX_CONF_ERROR;
+        }
         compile.complex_value = &pair->value;
         if (ngx_http_compile_complex_value(&compile) != NGX_OK)
             return NGX_CONF_ERROR;
+    }
+    return NGX_CONF_OK;
+}
+
+/* A cost without a variable would be ignored with each request. */
+static char *set_costs(ngx_conf_t *cf, ngx_array_t **ret)
+{
+    char *err = set_pairs(cf, ret, 1);
+    const ngx_http_sluice_pair_t *all;
+
+    if (err != NGX_CONF_OK)
+        return err;
+    all = (*ret)->elts;
+    for (ngx_uint_t i = 0; i < (*ret)->nelts; i++) {
+        const ngx_str_t *text = &all[i].value.value;
+
+        if (all[i].value.lengths ||
+            ngx_atoof(text->data, text->len) != NGX_ERROR)
+            continue;
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" is not a cost; a cost is a whole number",
+                           text);
+        return NGX_CONF_ERROR;
     }
     return NGX_CONF_OK;
 }
@@ -72,12 +113,12 @@ static char *set_identity(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 static char *set_cost(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    return set_pairs(cf, &((ngx_http_sluice_loc_conf_t *)conf)->cost, 1);
+    return set_costs(cf, &((ngx_http_sluice_loc_conf_t *)conf)->cost);
 }
 
 static char *set_settle(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    return set_pairs(cf, &((ngx_http_sluice_loc_conf_t *)conf)->settle, 1);
+    return set_costs(cf, &((ngx_http_sluice_loc_conf_t *)conf)->settle);
 }
 
 static ngx_conf_enum_t modes[] = {

@@ -359,7 +359,11 @@ static char *read_token(ngx_conf_t *cf, ngx_str_t path, ngx_str_t *ret)
             text.len--;
         ret->len = text.len;
         ret->data = ngx_pnalloc(cf->pool, text.len + 1);
-        if (ret->data) {
+        if (text.len == 0) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "sluice_pass: there is no token in \"%V\"",
+                               &path);
+        } else if (ret->data) {
             ngx_memcpy(ret->data, text.bytes, text.len);
             err = NGX_CONF_OK;
         }

@@ -171,9 +171,13 @@ char *ngx_http_sluice_set_state(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     if (main->size)
         return "is duplicate";
     if (ngx_strncmp(words[1].data, "zone=", 5) == 0) {
-        if (cf->args->nelts > 2)
-            return refuse_size(cf, &words[2]);
-        return set_zone(cf, main, &words[1]);
+        if (cf->args->nelts == 2)
+            return set_zone(cf, main, &words[1]);
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\"; the size of a zone is "
+                           "written zone=NAME:SIZE",
+                           &words[2]);
+        return NGX_CONF_ERROR;
     }
     main->file = words[1];
     main->size = DEFAULT_SIZE;

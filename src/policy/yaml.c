@@ -1126,8 +1126,9 @@ struct sl_yaml_node *sl_yaml_read(struct sl_report *report,
 
     if (report->text.len > SL_YAML_BYTES) {
         sl_report_error(report, (struct sl_source_pos){1, 1},
-                        "The file has %zu bytes. The maximum of a policy is %d",
-                        report->text.len, SL_YAML_BYTES);
+                        "The file has more than %d bytes, the maximum of a "
+                        "policy",
+                        SL_YAML_BYTES);
         return NULL;
     }
     if (report->text.len >= 3 && !memcmp(report->text.at, "\xef\xbb\xbf", 3))

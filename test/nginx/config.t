@@ -56,6 +56,17 @@ refused(qr/"\$x" must be NAME=VALUE/, $load, 'set $x 1; sluice_identity $x;');
 refused(qr/"zone=one" must be zone=NAME:SIZE/, "$load sluice_state zone=one;");
 refused(qr/must be a size of at least 1m/,
     "$load sluice_state zone=one:4k;");
+refused(qr/invalid parameter "size=2m"; the size of a zone is written zone=/,
+    "$load sluice_state zone=one:1m size=2m;");
+refused(qr/"user=" is there twice/, $load,
+    'sluice_identity user=$arg_a user=$arg_b;');
+refused(qr/"api=" is there twice/, $load, 'sluice_cost api=1 api=2;');
+refused(qr/"-5" is not a cost; a cost is a whole number/, $load,
+    'sluice_cost -5;');
+refused(qr/"many" is not a cost/, $load, 'sluice_settle api=many;');
+$t->write('empty', "\n");
+refused(qr/sluice_pass: there is no token in ".*\/empty"/, '',
+    'sluice_pass 127.0.0.1:80 token=empty;');
 refused(qr/value must be between 400 and 599/, $load,
     'sluice_status 200;');
 refused(qr/"sluice_state" directive is duplicate/,
