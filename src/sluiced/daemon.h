@@ -319,6 +319,16 @@ struct sl_worker {
     _Atomic uint64_t paused;         /* how often accepting paused */
 };
 
+/* Errors of the database that were logged. */
+struct sl_daemon_faults {
+    pthread_mutex_t lock;
+    struct {
+        uint64_t hash; /* of the sentence */
+        sl_ns at;      /* monotonic; 0: none */
+    } list[64];
+    uint64_t omitted; /* since the last one */
+};
+
 struct sl_daemon {
     struct sl_setting_source given;
     const char *path; /* of the policy, or of the folder; NULL is the demo */
@@ -349,6 +359,7 @@ struct sl_daemon {
         _Atomic bool has_loop;                 /* of the first worker */
         _Atomic uint64_t count;                /* reported */
     } reached; /* thresholds, by lines of an earlier process */
+    struct sl_daemon_faults faults;
     struct sl_engine *engine;
     struct sl_registry *registry;     /* or NULL */
     struct sl_usage_journal *journal; /* or NULL: no registry */

@@ -7,6 +7,7 @@
  * no loop runs any more. The loops then deliver its last answers, so that no
  * request is left behind.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -24,10 +25,49 @@
 #define DYNAMO_MOST  4096
 #define DYNAMO_LOADS 256
 
+/* Is the sentence logged now? Each one is at most once in LOG_PERIOD: while the
+ * database is away, every job fails. More different ones than there is room for
+ * are left out, too. *ret_omitted: how many were left out before. */
+static bool is_logged(struct sl_daemon_faults *f, const char *sentence,
+                      uint64_t *ret_omitted)
+{
+    static const struct sl_hash_key key; /* collisions do no harm */
+    uint64_t hash = sl_hash64(&key, sl_str_c(sentence));
+    sl_ns now = sl_clock_mono();
+    unsigned at = 0;
+    bool logged;
+
+    pthread_mutex_lock(&f->lock);
+    for (unsigned i = 0; i < SL_LEN(f->list); i++)
+        if (f->list[i].hash == hash && f->list[i].at > 0) {
+            at = i;
+            break;
+        } else if (f->list[i].at < f->list[at].at) {
+            at = i; /* the oldest */
+        }
+    logged = f->list[at].at == 0 || now - f->list[at].at >= LOG_PERIOD;
+    *ret_omitted = f->omitted;
+    f->omitted = logged ? 0 : f->omitted + 1;
+    if (logged) {
+        f->list[at].hash = hash;
+        f->list[at].at = now;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return logged;
+}
+
+/* Any thread. */
 static void on_fault(void *ctx, const char *sentence)
 {
-    (void)ctx;
-    sl_log(SL_LOG_ERROR, "registry error", "why", sentence, NULL);
+    struct sl_daemon *daemon = ctx;
+    uint64_t omitted;
+    char number[24];
+
+    if (!is_logged(&daemon->faults, sentence, &omitted))
+        return;
+    snprintf(number, sizeof(number), "%" PRIu64, omitted);
+    sl_log(SL_LOG_ERROR, "registry error", "why", sentence, "omitted",
+           omitted ? number : NULL, NULL);
 }
 
 /* Runs on the registry's thread. */
@@ -208,6 +248,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
                                           .ctx = daemon};
     int status, err;
 
+    pthread_mutex_init(&daemon->faults.lock, NULL);
     if (!options.path)
         return 0;
     status = sl_usage_journal_begin(daemon);
@@ -241,6 +282,7 @@ void sl_subjects_end(struct sl_daemon *daemon)
     sl_usage_reached_end(daemon);
     sl_usage_journal_close(daemon->journal);
     daemon->journal = NULL;
+    pthread_mutex_destroy(&daemon->faults.lock);
 }
 
 /* ---- the plans of subjects in a table of DynamoDB: one GetItem for each job.
@@ -307,7 +349,7 @@ static void report(struct sl_dynamo_subjects *d, enum sl_dynamo_status status,
         return;
     d->reported_at = now;
     sl_diag_error(&diag, 0, "%s (%s)", sl_dynamo_status_sentence(status), why);
-    on_fault(NULL, diag.sentence);
+    on_fault(d->daemon, diag.sentence);
 }
 
 static void on_done(struct sl_dynamo_call *call)

@@ -93,6 +93,12 @@ on "$url"
 check 'without the network it starts, too' without
 check 'and takes a report' reports locked
 total=$((total + 3))
+many_errors() {
+    [[ $(metric sluice_subject_errors_total) -gt 60 ]]
+}
+check 'meanwhile many jobs fail' until_ many_errors
+check 'and few lines of the log say so' \
+    test "$(grep -c '"registry error"' "$log")" -le 20
 end_by KILL
 network close
 background "$folder/lock" psql -X -q "$SLUICE_TEST_POSTGRES" \
