@@ -1,8 +1,8 @@
-/* hash.h -- keyed fingerprints: SipHash-1-3.
+/* hash.h -- a keyed hash: SipHash-1-3.
  *
- * The table stores fingerprints instead of keys. Without the secret, an
- * attacker can't choose keys that collide or share a bucket. Rust and Python
- * use the same hash; 32 bytes take about 20 ns in the 128-bit form.
+ * Without the secret, an attacker can't choose texts that collide or share a
+ * bucket. Rust and Python use the same hash; 32 bytes take about 20 ns in the
+ * 128-bit form. Keys of limits have their own, see fingerprint.h.
  */
 #ifndef SL_BASE_HASH_H
 #define SL_BASE_HASH_H

@@ -7,7 +7,7 @@
 #ifndef SL_TABLE_PART_H
 #define SL_TABLE_PART_H
 
-#include "base/hash.h"
+#include "base/fingerprint.h"
 #include "core/algorithm.h"
 #include "core/limit.h"
 
@@ -46,7 +46,7 @@ struct sl_limit_binding {
                         * lease: not a shadow, not a candidate, and not carried
                         * to */
     uint32_t id;       /* out: its number in the table */
-    struct sl_hash_key hash_key; /* out: of fingerprints */
+    struct sl_hasher hasher; /* out: of fingerprints */
 };
 
 struct sl_part {

@@ -69,12 +69,11 @@ static void lay_out_holds(struct sl_region_head *head, uint64_t at)
     head->refunds = head->size / 512;
 }
 
-/* Buckets get what the rest leaves. */
+/* Buckets get what the rest leaves. The version is not set. */
 static void lay_out(struct sl_region_head *head, uint64_t size)
 {
     *head = (struct sl_region_head){
         .magic = MAGIC,
-        .version = SL_REGION_VERSION,
         .size = size,
         .limits_at = 4096,
         .limits = SL_LIMITS,
@@ -107,6 +106,7 @@ static bool has_grown(const struct sl_region_head *head)
     most = (head->size - want.buckets_at) / sizeof(struct sl_bucket);
     if (head->buckets > most || head->buckets % want.buckets != 0)
         return false;
+    want.version = head->version;
     want.size = head->size;
     want.buckets = head->buckets;
     return head->buckets > 0 &&
@@ -120,6 +120,8 @@ static int make(struct sl_region *r, struct sl_diag *diag)
     int err;
 
     lay_out(&head, r->size);
+    head.version =
+        sl_fingerprints_best() == SL_BY_AES ? SL_REGION_AES : SL_REGION_SIPHASH;
     err = sl_hash_key_make(&head.key);
     if (err)
         return sl_diag_error(diag, err,
@@ -130,6 +132,11 @@ static int make(struct sl_region *r, struct sl_diag *diag)
     return 0;
 }
 
+static bool is_readable(const struct sl_region_head *head)
+{
+    return head->version == SL_REGION_SIPHASH || head->version == SL_REGION_AES;
+}
+
 static int check_head(const struct sl_region *r, struct sl_diag *diag)
 {
     const struct sl_region_head *head = sl_region_head(r);
@@ -138,11 +145,11 @@ static int check_head(const struct sl_region *r, struct sl_diag *diag)
     if (head->magic != MAGIC)
         return sl_diag_error(diag, SLUICE_EDAMAGE,
                              "it is not a state file of Sluice");
-    if (head->version != SL_REGION_VERSION)
+    if (!is_readable(head))
         return sl_diag_error(diag, SLUICE_EDAMAGE,
                              "its format is version %" PRIu64
-                             "; this Sluice reads version %d",
-                             head->version, SL_REGION_VERSION);
+                             "; this Sluice reads versions %d and %d",
+                             head->version, SL_REGION_SIPHASH, SL_REGION_AES);
     if (head->size != r->size)
         return sl_diag_error(diag, SLUICE_EDAMAGE,
                              "it was created for %" PRIu64
@@ -151,6 +158,7 @@ static int check_head(const struct sl_region *r, struct sl_diag *diag)
     if (head->sum != sum_of_head(head))
         return sl_diag_error(diag, SLUICE_EDAMAGE, "its head is damaged");
     lay_out(&want, r->size);
+    want.version = head->version;
     if (memcmp(&want, head, offsetof(struct sl_region_head, key)) != 0 &&
         !has_grown(head))
         return sl_diag_error(diag, SLUICE_EDAMAGE, "it has another layout");
@@ -527,7 +535,7 @@ uint64_t sl_region_file_size(const char *path)
         return 0;
     good = fstat(fd, &st) == 0 &&
            pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-           head.magic == MAGIC && head.version == SL_REGION_VERSION &&
+           head.magic == MAGIC && is_readable(&head) &&
            head.sum == sum_of_head(&head) &&
            head.size == (uint64_t)st.st_size && !check_size(head.size, NULL);
     close(fd);

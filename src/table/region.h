@@ -30,7 +30,7 @@
 #include "base/arena.h"
 #include "base/base.h"
 #include "base/diag.h"
-#include "base/hash.h"
+#include "base/fingerprint.h"
 #include "core/cell.h"
 
 /* Two neighbouring words swapped at once. Compilers call a library for
@@ -85,9 +85,13 @@ static inline bool sl_swap_pair(sl_word *at, struct sl_cell from,
 #endif
 }
 
-#define SL_REGION_VERSION 5
-#define SL_REGION_MIN     (UINT64_C(1) << 20)
-#define SL_REGION_MAX     (UINT64_C(1) << 40)
+/* The version of the format says how keys are hashed, see fingerprint.h;
+ * otherwise the two are the same. */
+#define SL_REGION_SIPHASH 5
+#define SL_REGION_AES     6
+
+#define SL_REGION_MIN (UINT64_C(1) << 20)
+#define SL_REGION_MAX (UINT64_C(1) << 40)
 
 #define SL_LIMITS 1024
 #define SL_ACTORS 128 /* threads that work at the same time */
@@ -210,6 +214,13 @@ struct sl_region {
 static inline struct sl_region_head *sl_region_head(const struct sl_region *r)
 {
     return (struct sl_region_head *)r->base;
+}
+
+static inline enum sl_fingerprints
+sl_region_fingerprints(const struct sl_region *r)
+{
+    return sl_region_head(r)->version == SL_REGION_AES ? SL_BY_AES
+                                                       : SL_BY_SIPHASH;
 }
 
 static inline uint64_t sl_peek(const sl_word *word)

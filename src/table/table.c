@@ -591,7 +591,8 @@ static int add_entry(const struct sl_region *r, struct sl_limit_binding *l)
     if (!find_entry(r, &i, &l->strictest, &l->id) &&
         !make_entry(r, &i, &l->strictest, &l->id))
         return SLUICE_EFULL;
-    l->hash_key = (struct sl_hash_key){i.key.lo, i.key.hi};
+    sl_hasher_init(&l->hasher, &(struct sl_hash_key){i.key.lo, i.key.hi},
+                   sl_region_fingerprints(r));
     return 0;
 }
 

@@ -82,7 +82,7 @@ SL_MUST_USE int sl_table_add_limit(struct sl_table *table,
 static inline struct sl_hash128
 sl_table_fingerprint(const struct sl_limit_binding *binding, struct sl_str key)
 {
-    return sl_hash128(&binding->hash_key, key);
+    return sl_fingerprint(&binding->hasher, key);
 }
 
 /* Prefetches the bucket of a key. */

@@ -49,6 +49,9 @@ check 'the state file has grown' said '"event":"state file has grown; usage kept
 one_permit_is_held
 still_used 3f2227af97bcad6b76dcbc78fd38ae272a14a0ef
 stop
+# The version stands behind the magic.
+check 'it keeps its hash: the version is 5' \
+    test "$(od -An -tu8 -j8 -N8 sluice.state | tr -d ' ')" = 5
 rm -f sluice.state*
 
 name=memory

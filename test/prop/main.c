@@ -13,17 +13,17 @@
 #define FAILURES_MAX 5
 
 static const struct property *const properties[] = {
-    &prop_anchor,   &prop_backoff, &prop_bucket,        &prop_calendar,
-    &prop_credits,  &prop_fair,    &prop_subject_cache, &prop_fixed,
-    &prop_holds,
+    &prop_anchor,   &prop_backoff, &prop_bucket,      &prop_calendar,
+    &prop_credits,  &prop_fair,    &prop_fingerprint, &prop_subject_cache,
+    &prop_fixed,    &prop_holds,
 #ifdef SL_HTTP_PARSER
     &prop_http1,
 #endif
-    &prop_interval, &prop_ip,      &prop_journal,       &prop_key,
-    &prop_repeats,  &prop_leased,  &prop_combined,      &prop_leases,
-    &prop_penalty,  &prop_permits, &prop_policy,        &prop_quota,
-    &prop_render,   &prop_reserve, &prop_route,         &prop_scale,
-    &prop_sketch,   &prop_sliding, &prop_throttle,      &prop_ways,
+    &prop_interval, &prop_ip,      &prop_journal,     &prop_key,
+    &prop_repeats,  &prop_leased,  &prop_combined,    &prop_leases,
+    &prop_penalty,  &prop_permits, &prop_policy,      &prop_quota,
+    &prop_render,   &prop_reserve, &prop_route,       &prop_scale,
+    &prop_sketch,   &prop_sliding, &prop_throttle,    &prop_ways,
 };
 
 struct run {

@@ -44,10 +44,11 @@ struct property {
 };
 
 extern const struct property prop_anchor, prop_backoff, prop_bucket,
-    prop_calendar, prop_combined, prop_credits, prop_fair, prop_subject_cache,
-    prop_fixed, prop_holds, prop_http1, prop_interval, prop_ip, prop_journal,
-    prop_key, prop_leased, prop_leases, prop_penalty, prop_permits, prop_policy,
-    prop_quota, prop_render, prop_repeats, prop_reserve, prop_route, prop_scale,
-    prop_sketch, prop_sliding, prop_throttle, prop_ways;
+    prop_calendar, prop_combined, prop_credits, prop_fair, prop_fingerprint,
+    prop_subject_cache, prop_fixed, prop_holds, prop_http1, prop_interval,
+    prop_ip, prop_journal, prop_key, prop_leased, prop_leases, prop_penalty,
+    prop_permits, prop_policy, prop_quota, prop_render, prop_repeats,
+    prop_reserve, prop_route, prop_scale, prop_sketch, prop_sliding,
+    prop_throttle, prop_ways;
 
 #endif

@@ -219,15 +219,21 @@ TEST(changes)
 
 /* ---- damage ---- */
 
-static void flip_byte(off_t at)
+/* Changes a byte of the file: keeps the bits of `keep`, and flips others. */
+static void change_byte(off_t at, unsigned keep, unsigned flip)
 {
     int fd = open(path, O_RDWR);
     unsigned char byte = 0;
 
     CHECK_EQ(pread(fd, &byte, 1, at), 1);
-    byte ^= 0x40;
+    byte = (unsigned char)((byte & keep) ^ flip);
     CHECK_EQ(pwrite(fd, &byte, 1, at), 1);
     close(fd);
+}
+
+static void flip_byte(off_t at)
+{
+    change_byte(at, 0xff, 0x40);
 }
 
 /* What the damage was, in the notice and in the refusal. */
@@ -265,9 +271,9 @@ TEST(damage)
             "it was changed after it was closed");
     flip_byte(0);
     damaged("the first byte is wrong", "it is not a state file of Sluice");
-    flip_byte(8);
+    change_byte(8, 0, 69);
     damaged("a later format",
-            "its format is version 69; this Sluice reads version 5");
+            "its format is version 69; this Sluice reads versions 5 and 6");
     flip_byte(90);
     damaged("the secret is another", "its head is damaged");
     CHECK_EQ(truncate(path, SIZE / 2), 0);

@@ -12,10 +12,12 @@ enum { BUCKET, QUOTA, LEVEL, PERMIT, LIMITS };
 
 static struct sl_table table;
 static struct sl_limit_binding limit[LIMITS];
+static uint64_t version = SL_REGION_SIPHASH;
 
 static void begin(uint64_t size, enum sl_on_full on_full)
 {
     open_heap(&table, size, on_full);
+    set_version(&table.region, version);
     limit[BUCKET] = limit_of("bucket", SL_BUCKET, "100/day", 0);
     limit[QUOTA] = limit_of("quota", SL_QUOTA, "100/month", 0);
     limit[LEVEL] = limit_of("level", SL_LEVEL, "100", 0);
@@ -98,6 +100,7 @@ static uint64_t washed_out(enum sl_kind kind, unsigned pause)
     char key[32];
 
     open_heap(&table, MIB, SL_FULL_ALLOW);
+    set_version(&table.region, version);
     add_limit(&table, &one, "one", kind, "10/h", 0);
     for (unsigned i = 0; i < 240000; i++) {
         sl_ns now = NOW + i * (sl_ns)4 * SL_US; /* a quarter million a second */
@@ -175,12 +178,9 @@ static void test_washing(void)
     }
 }
 
-int main(void)
+static void test_floods(void)
 {
     struct sl_limit_binding once;
-
-    test_washing();
-    test_blocked();
 
     CASE("one take each");
     begin(MIB, SL_FULL_ALLOW);
@@ -208,6 +208,19 @@ int main(void)
     flood(&limit[PERMIT], 1);
     flood(&limit[BUCKET], 1);
     flood(&limit[QUOTA], 1);
+    sl_table_done(&table);
+}
+
+int main(void)
+{
+    test_washing();
+    test_blocked();
+    test_floods();
+    version = SL_REGION_AES;
+    test_washing();
+    CASE("one take each, keys hashed by AES");
+    begin(MIB, SL_FULL_ALLOW);
+    flood(&limit[BUCKET], 1);
     sl_table_done(&table);
     return CHECK_DONE();
 }

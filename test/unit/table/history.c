@@ -252,7 +252,8 @@ int main(void)
         w.limit[l] = limit_of("x", kinds[l].kind, kinds[l].rate, 0);
         w.limit[l].name = kinds[l].rate;
         know(&w.table, &w.limit[l]);
-        w.limit[l].hash_key = (struct sl_hash_key){l, 1};
+        sl_hasher_init(&w.limit[l].hasher, &(struct sl_hash_key){l, 1},
+                       SL_BY_SIPHASH);
     }
     while (i < steps && step(&w))
         i++;

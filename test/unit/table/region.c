@@ -288,7 +288,7 @@ TEST(damage)
         ROW("zeros for a magic", HEAD_AT(magic), 0, true,
             "it is not a state file of Sluice"),
         ROW("version", HEAD_AT(version), 7, true,
-            "its format is version 7; this Sluice reads version 5"),
+            "its format is version 7; this Sluice reads versions 5 and 6"),
         ROW("size", HEAD_AT(size), 4096, true,
             "it was created for 4096 bytes, not for 1048576"),
         ROW("layout", HEAD_AT(buckets_at), 64, true, "its head is damaged"),
@@ -405,6 +405,89 @@ TEST(recovery)
     write_word(4096 + 128 * 5, SL_CLAIMED | 4);
     CHECK_EQ(held_in_file(), 5);
     CHECK_EQ(word_in_file(4096 + 128 * 5), 0);
+}
+
+/* Gives an empty file a version. */
+static void make_version(uint64_t version)
+{
+    struct sl_region region;
+    struct sl_diag diag;
+
+    unlink(path);
+    CHECK_EQ(open_it(&region, MIB, SL_DAMAGE_REFUSE, &diag), 0);
+    set_version(&region, version);
+    sl_region_close(&region);
+}
+
+/* Opens the file at the path and takes of 100 keys. Those of an AES file are
+ * hashed by `method`, whatever this machine would use. */
+static void take_hundred(struct sl_table *table, enum sl_hash_method method)
+{
+    struct sl_limit_binding day = limit_of("day", SL_QUOTA, "100/day", 0);
+    struct sl_region region;
+    struct sl_diag diag;
+    char key[80];
+
+    CHECK_EQ(open_it(&region, (uint64_t)sl_region_file_size(path),
+                     SL_DAMAGE_REFUSE, &diag),
+             0);
+    sl_table_init(table, &region, SL_FULL_ALLOW);
+    know(table, &day);
+    if (day.hasher.method != SL_HASH_SIP)
+        day.hasher.method = method;
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof(key), "%0*d", 1 + i * 7 % 75, i);
+        CHECK_EQ(take(table, &day, key, 1 + (uint64_t)i / 4), SL_SET_ALLOW);
+    }
+}
+
+static uint64_t most_used(struct sl_table *table)
+{
+    struct sl_limit_binding day = limit_of("day", SL_QUOTA, "100/day", 0);
+    char key[80];
+
+    know(table, &day);
+    snprintf(key, sizeof(key), "%0*d", 1 + 99 * 7 % 75, 99);
+    return used(table, &day, key);
+}
+
+TEST(versions)
+{
+    static const uint64_t versions[] = {SL_REGION_SIPHASH, SL_REGION_AES};
+    static struct sl_table table;
+    struct sl_limit_binding day = limit_of("day", SL_QUOTA, "100/day", 0);
+    struct sl_diag diag;
+    uint64_t now = 0;
+
+    for (unsigned i = 0; i < SL_LEN(versions); i++) {
+        CASE(i ? "a file that is hashed by AES" : "one hashed by SipHash");
+        make_version(versions[i]);
+        take_hundred(&table, sl_fingerprints_best() == SL_BY_AES
+                                 ? SL_HASH_AES
+                                 : SL_HASH_AES_SOFTWARE);
+        know(&table, &day);
+        CHECK_EQ(day.hasher.method == SL_HASH_SIP, i == 0);
+        CHECK_EQ(slots_taken(&table.region), 100);
+        sl_table_done(&table);
+        CASE("finds its keys again, by software too, and stays as it is");
+        take_hundred(&table, SL_HASH_AES_SOFTWARE);
+        CHECK_EQ(slots_taken(&table.region), 100);
+        CHECK_EQ(most_used(&table), 50);
+        sl_table_done(&table);
+        CHECK_EQ(word_in_file(HEAD_AT(version)), versions[i]);
+        CASE("also when it grows");
+        CHECK_EQ(sl_region_grow(path, 4 * MIB, &now, &diag), 0);
+        CHECK_EQ(now, 4 * MIB);
+        CHECK_EQ(word_in_file(HEAD_AT(version)), versions[i]);
+        take_hundred(&table, SL_HASH_AES_SOFTWARE);
+        CHECK_EQ(most_used(&table), 75);
+        sl_table_done(&table);
+    }
+    CASE("a new file is hashed by what this machine has");
+    make_file();
+    CHECK_EQ(word_in_file(HEAD_AT(version)), sl_fingerprints_best() == SL_BY_AES
+                                                 ? SL_REGION_AES
+                                                 : SL_REGION_SIPHASH);
 }
 
 int main(void)

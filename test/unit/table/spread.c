@@ -48,7 +48,7 @@ static unsigned next_shifted(unsigned from)
     return from + (1U << 19);
 }
 
-static struct spread fill(unsigned (*next)(unsigned from))
+static struct spread fill(unsigned (*next)(unsigned from), uint64_t version)
 {
     struct spread s = {0, 0, 0};
     const struct sl_region_head *head;
@@ -56,6 +56,7 @@ static struct spread fill(unsigned (*next)(unsigned from))
     char key[32];
 
     open_heap(&table, MIB, SL_FULL_ALLOW);
+    set_version(&table.region, version);
     add_limit(&table, &limit, "some", SL_BUCKET, "1/day", 900);
     for (unsigned i = 0; i < KEYS; i++) {
         number = next(number);
@@ -93,14 +94,20 @@ static void check_alike(struct spread a, struct spread b)
 
 int main(void)
 {
+    static const uint64_t versions[] = {SL_REGION_SIPHASH, SL_REGION_AES};
     struct spread plain;
 
-    CASE("numbered keys");
-    plain = fill(next_number);
-    CHECK(plain.full < 100);
-    CASE("keys that collide in FNV-1a lie like any others");
-    check_alike(fill(next_fnv), plain);
-    CASE("keys that collide in a multiplicative hash lie like any others");
-    check_alike(fill(next_shifted), plain);
+    for (unsigned i = 0; i < SL_LEN(versions); i++) {
+        uint64_t version = versions[i];
+
+        printf("# version %" PRIu64 "\n", version);
+        CASE("numbered keys");
+        plain = fill(next_number, version);
+        CHECK(plain.full < 100);
+        CASE("keys that collide in FNV-1a lie like any others");
+        check_alike(fill(next_fnv, version), plain);
+        CASE("keys that collide in a multiplicative hash lie like any others");
+        check_alike(fill(next_shifted, version), plain);
+    }
     return CHECK_DONE();
 }
