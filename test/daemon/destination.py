@@ -7,6 +7,7 @@ path says what it answers:
 
     /ok             200
     /status/503     503; ?after=N adds Retry-After: N
+    /slow/MS        200, after so long
     /flaky/N        500 for the first N attempts of each message, then 200
     /until/FILE     200 when the file is there
     /hang           nothing, ever
@@ -58,6 +59,8 @@ class Destination(BaseHTTPRequestHandler):
                 time.sleep(0.05)
         elif words[0] in ("hang", "stuck"):
             threading.Event().wait(600)
+        elif words[0] == "slow":
+            time.sleep(int(words[1]) / 1000)
         elif words[0] == "redirect":
             status, fields = 302, {"Location": "/ok"}
         elif words[0] == "long":
