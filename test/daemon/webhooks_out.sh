@@ -146,6 +146,13 @@ ask /v1/webhooks/endpoints -d '{"org":"acme","url":"https://example.com/","event
 check 'a bad event type is refused' has "$out" 'an event type is'
 ask /v1/webhooks/endpoints -d '{"org":"acme"}'
 check 'a missing URL is refused' has "$out" '\"url\" is missing'
+ask /v1/webhooks/messages -d '{"org":"acme","payload":1}'
+check 'a missing type is refused with a message that is right' has "$out" \
+    '\"type\" is missing; send {\"org\":\"acme\",\"type\"'
+for type in 'order paid' 'order.*' 'ordré'; do
+    ask /v1/webhooks/messages -d "{\"org\":\"acme\",\"type\":\"$type\",\"payload\":1}"
+    check "\"$type\" is no type of a message" has "$out" 'must be letters, digits'
+done
 ask /v1/webhooks/messages -d '{"org":"acme","type":"order.paid"}'
 check 'a missing payload is refused' has "$out" '\"payload\" is missing'
 ask /v1/webhooks/messages -d '{"org":"acme","type":"order.paid","payload":{"n":}}'
@@ -156,8 +163,16 @@ ask /v1/webhooks/messages -d @large.json
 check 'a payload that is too large is refused' answers 413
 ask /v1/webhooks/messages/msg_none
 check 'an unknown message is not found' answers 404
+ask /v1/webhooks/messages/msg_none/replay -X POST
+check 'nor can it be replayed' has "$out" 'there is no message msg_none,'
 ask /v1/webhooks/endpoints/ep_none -X DELETE
 check 'an unknown endpoint is not found' answers 404
+ask /v1/webhooks/endpoints/ep_none/rotate -d '{}'
+check 'by its own name' has "$out" 'there is no endpoint ep_none;'
+ask "/v1/webhooks/endpoints/$acme/replay" -d '{"from":"2026-11-15T12:00:00Z","to":"2026-11-15T11:00:00Z"}'
+check 'a range that ends before it begins is refused' has "$out" 'is after'
+ask /v1/webhooks/endpoints -d '{"organisation":"acme"}'
+check 'an unknown member is named' has "$out" 'of a webhook endpoint'
 check 'nothing of it was sent' has_hits /ok 1
 
 # ---- the pace: evenly spaced, so that no window of 10 s has more than 5 ----

@@ -314,10 +314,14 @@ void sl_http_webhook_id(struct sl_http_call *call, const char *prefix,
 /* Wakes the sender. */
 void sl_http_webhook_wake(struct sl_http_call *call);
 
-/* Checks an organisation or an event type. */
+/* Checks an organisation, a URL or an event type. `like` is a good body. */
 SL_MUST_USE bool sl_http_webhook_name(struct sl_http_call *call,
                                       const char *member, struct sl_str text,
-                                      size_t most);
+                                      size_t most, const char *like);
+
+/* Checks the event type of a message. */
+SL_MUST_USE bool sl_http_webhook_type(struct sl_http_call *call,
+                                      struct sl_str type);
 
 /* Reads a time; "" leaves *ret as it is. `code` is that of the refusal. */
 SL_MUST_USE bool sl_http_webhook_instant(struct sl_http_call *call,

@@ -279,8 +279,10 @@ static bool read_put(struct sl_http_call *call, struct put *p)
     if (!sl_json_body_fields(&body, fields, SL_LEN(fields), NULL, p) ||
         !(sl_json_end(&body.json) || sl_json_body_broken(&body)))
         return sl_json_body_answer(&body);
-    if (!sl_http_webhook_name(call, "org", p->w.org, SL_SUBJECT_RECORD_ID) ||
-        !sl_http_webhook_name(call, "type", p->w.type, SL_WEBHOOK_TYPE))
+    if (!sl_http_webhook_name(call, "org", p->w.org, SL_SUBJECT_RECORD_ID,
+                              LIKE) ||
+        !sl_http_webhook_name(call, "type", p->w.type, SL_WEBHOOK_TYPE, LIKE) ||
+        !sl_http_webhook_type(call, p->w.type))
         return false;
     if (p->payload.len == 0)
         return sl_http_refuse(call, 400, "BAD_REQUEST",
@@ -388,9 +390,11 @@ void sl_http_webhook_ping(struct sl_http_call *call, struct sl_str endpoint)
 
 static void refuse_missing(struct sl_http_call *call)
 {
+    struct sl_str rest = call->rest, id = sl_admin_cut(&rest, '/');
+
     sl_http_refuse(call, 404, "NO_SUCH_MESSAGE",
                    "there is no message %.*s, or it was deleted by its age",
-                   SL_STR_ARG(call->rest));
+                   SL_STR_ARG(id));
 }
 
 static void answer_message(struct sl_http_job *op)

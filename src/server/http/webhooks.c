@@ -74,11 +74,11 @@ void sl_http_webhook_wake(struct sl_http_call *call)
 }
 
 bool sl_http_webhook_name(struct sl_http_call *call, const char *member,
-                          struct sl_str text, size_t most)
+                          struct sl_str text, size_t most, const char *like)
 {
     if (text.len == 0)
         return sl_http_refuse(call, 400, "BAD_REQUEST",
-                              "\"%s\" is missing; send " LIKE, member);
+                              "\"%s\" is missing; send %s", member, like);
     if (text.len > most)
         return sl_http_refuse(call, 400, "BAD_REQUEST",
                               "\"%s\" has more than %zu bytes", member, most);
@@ -105,10 +105,12 @@ bool sl_http_webhook_instant(struct sl_http_call *call, const char *code,
 
 static void refuse_missing(struct sl_http_call *call)
 {
+    struct sl_str rest = call->rest, id = sl_admin_cut(&rest, '/');
+
     sl_http_refuse(call, 404, "NO_SUCH_ENDPOINT",
                    "there is no endpoint %.*s; GET /v1/webhooks/endpoints?org= "
                    "lists those of an organisation",
-                   SL_STR_ARG(call->rest));
+                   SL_STR_ARG(id));
 }
 
 /* ---- reading an endpoint ---- */
@@ -147,9 +149,9 @@ static bool read_object(struct sl_json_body *body, struct sl_str member,
                                SL_STR_ARG(member), METADATA_MOST);
 }
 
-/* "order.paid", "order.*", "*". Letters, digits and . _ - / : need no escape in
- * JSON, so that the list is compared as it is. */
-static bool is_event(struct sl_str text)
+/* "order.paid". Letters, digits and . _ - / : need no escape in JSON, so that a
+ * list is compared as it is. */
+static bool is_type(struct sl_str text)
 {
     static const char marks[] = "._-/:";
 
@@ -157,11 +159,27 @@ static bool is_event(struct sl_str text)
         char c = text.at[i];
 
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-              (c >= '0' && c <= '9') || (c && strchr(marks, c)) ||
-              (c == '*' && i + 1 == text.len)))
+              (c >= '0' && c <= '9') || (c && strchr(marks, c))))
             return false;
     }
-    return text.len > 0 && text.len <= SL_WEBHOOK_TYPE;
+    return text.len <= SL_WEBHOOK_TYPE;
+}
+
+bool sl_http_webhook_type(struct sl_http_call *call, struct sl_str type)
+{
+    return is_type(type) ||
+           sl_http_refuse(call, 400, "BAD_REQUEST",
+                          "\"type\" must be letters, digits and . _ - / :, "
+                          "like \"order.paid\"");
+}
+
+/* A type, "order.*" or "*". */
+static bool is_event(struct sl_str text)
+{
+    struct sl_str type = text;
+
+    type.len -= text.len > 0 && text.at[text.len - 1] == '*';
+    return text.len > 0 && text.len <= SL_WEBHOOK_TYPE && is_type(type);
 }
 
 static bool read_events(struct sl_json_body *body, struct sl_str member,
@@ -220,7 +238,7 @@ static bool read_body(struct sl_http_call *call,
 {
     struct sl_json_body body;
 
-    sl_json_body_begin(&body, call, "endpoint");
+    sl_json_body_begin(&body, call, "webhook endpoint");
     if (call->request->body.len > 2 * METADATA_MOST + SL_WEBHOOK_EVENTS * 160)
         return sl_http_refuse(call, 413, "TOO_LARGE",
                               "the body of an endpoint is too large");
@@ -322,8 +340,8 @@ void sl_webhook_endpoint_make(struct sl_http_call *call)
     unsigned seen;
 
     if (!w || !read_body(call, make_fields, SL_LEN(make_fields), &d, &seen) ||
-        !sl_http_webhook_name(call, "org", d.org, SL_SUBJECT_RECORD_ID) ||
-        !sl_http_webhook_name(call, "url", d.url, SL_WEBHOOK_URL) ||
+        !sl_http_webhook_name(call, "org", d.org, SL_SUBJECT_RECORD_ID, LIKE) ||
+        !sl_http_webhook_name(call, "url", d.url, SL_WEBHOOK_URL, LIKE) ||
         !check_url(call, &d.url) || !make_secret(call, &d, &e->secret))
         return;
     sl_http_webhook_id(call, "ep", w->id);
@@ -559,6 +577,10 @@ static void replay_range(struct sl_http_call *call, struct sl_str id)
                                  &w->job.from) ||
         !sl_http_webhook_instant(call, "BAD_REQUEST", "to", r.to, &w->job.to))
         return;
+    if (w->job.from > w->job.to) {
+        sl_http_refuse(call, 400, "BAD_REQUEST", "\"from\" is after \"to\"");
+        return;
+    }
     w->job.id = id;
     w->job.type = r.type;
     sl_http_job_send(w->op);
