@@ -19,6 +19,9 @@
 
 #define IDLE_MOST   64  /* handles that are kept */
 #define CONNECTIONS 256 /* that stay open */
+#define HEAD_MOST                                                              \
+    ((size_t)64 << 10) /* bytes of header fields, with those of                \
+                        * 1xx and of trailers */
 
 struct sl_http_fetcher {
     struct sl_loop *loop;
@@ -89,6 +92,11 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
     struct sl_http_fetch *fetch = ctx;
     struct sl_str line = {bytes, size * count};
 
+    fetch->head += line.len; /* curl keeps all of them */
+    if (fetch->head > HEAD_MOST) {
+        fetch->result = SL_HTTP_FETCH_TOO_LARGE;
+        return 0; /* curl aborts */
+    }
     keep(fetch->cache_control, sizeof(fetch->cache_control), line,
          SL_STR("cache-control"));
     keep(fetch->date, sizeof(fetch->date), line, SL_STR("date"));
@@ -125,7 +133,11 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
     }
     if (code == CURLE_FILESIZE_EXCEEDED)
         fetch->result = SL_HTTP_FETCH_TOO_LARGE;
-    if (fetch->result == SL_HTTP_FETCH_TOO_LARGE)
+    if (fetch->head > HEAD_MOST)
+        snprintf(fetch->why, sizeof(fetch->why),
+                 "the header fields of the answer are larger than %zu bytes",
+                 HEAD_MOST);
+    else if (fetch->result == SL_HTTP_FETCH_TOO_LARGE)
         snprintf(fetch->why, sizeof(fetch->why),
                  "the answer is larger than %zu bytes", fetch->most);
     else if (fetch->result == SL_HTTP_FETCH_NO_MEMORY ||
@@ -474,6 +486,7 @@ int sl_http_fetch_begin(struct sl_http_fetcher *fetcher,
 
     fetch->result = SL_HTTP_FETCH_GOOD;
     fetch->status = 0;
+    fetch->head = 0;
     fetch->sent = fetch->timed_out = fetch->refused = fetch->is_cut = false;
     fetch->retry_after[0] = '\0';
     fetch->cache_control[0] = fetch->date[0] = fetch->why[0] = '\0';

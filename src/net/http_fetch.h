@@ -59,6 +59,7 @@ struct sl_http_fetch {
     char why[256]; /* a sentence, unless GOOD */
 
     /* Private. */
+    size_t head;       /* bytes of header fields so far */
     bool is_cut;       /* the answer was longer than `most` */
     bool began;        /* a request was sent, with `once` or `guard` */
     void *easy, *list; /* easy is not NULL while the request runs */

@@ -13,6 +13,7 @@ path says what it answers:
     /hang           nothing, ever
     /stuck          500 to the first request, then nothing, ever
     /long           200 with an endless body
+    /fields         200 with header fields that do not end
     /redirect       302 to /ok
 """
 import json
@@ -63,6 +64,14 @@ class Destination(BaseHTTPRequestHandler):
             time.sleep(int(words[1]) / 1000)
         elif words[0] == "redirect":
             status, fields = 302, {"Location": "/ok"}
+        elif words[0] == "fields":
+            self.send_response(200)
+            self.flush_headers()
+            try:
+                while True:
+                    self.wfile.write(b"X-More: and more\r\n" * 100)
+            except OSError:
+                return
         elif words[0] == "long":
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")

@@ -284,6 +284,10 @@ check 'until the time has come' until_ has_hits '/status/429?after=8' 2
 endpoint long /long
 message long
 check 'an endless answer is cut' until_ is_state "$message" delivered
+endpoint fields /fields
+message fields
+check 'header fields without end are a failure' until_ is_state "$message" waiting
+check 'with the reason' has "$out" 'header fields of the answer are larger'
 
 # ---- rotation ----
 

@@ -10,6 +10,7 @@
 #define MOST 1000
 
 static char large[4096];
+static char fields[80 << 10], notices[80 << 10]; /* more than are read */
 
 static const char *answers[] = {
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"
@@ -27,6 +28,8 @@ static const char *answers[] = {
     "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
     NULL, /* never */
     "HTTP/1.1 204 No Content\r\n\r\n",
+    fields,
+    notices,
 };
 
 #define ROW(why, path, result, status, body, words)                            \
@@ -54,6 +57,10 @@ static const struct {
     ROW("packed: it stays so", "/9", GOOD, 200, "abc", ""),
     ROW("no answer", "/10", UNREACHABLE, 0, "", "imeout"),
     ROW("nothing", "/11", STATUS, 204, "", "the server answers 204"),
+    ROW("header fields without end", "/12", TOO_LARGE, 200, "",
+        "header fields of the answer are larger than 65536 bytes"),
+    ROW("interim answers without end", "/13", TOO_LARGE, 103, "",
+        "header fields of the answer are larger than 65536 bytes"),
 };
 
 static struct {
@@ -207,10 +214,21 @@ static void test_memory(void)
     fail_check(&fail);
 }
 
+/* `head`, then `more` again and again. */
+static void fill(char *text, size_t size, const char *head, const char *more)
+{
+    size_t len = (size_t)snprintf(text, size, "%s", head);
+
+    while (len + strlen(more) < size)
+        len += (size_t)snprintf(text + len, size - len, "%s", more);
+}
+
 int main(void)
 {
     snprintf(large, sizeof(large), "HTTP/1.1 200 OK\r\n\r\n");
     memset(large + strlen(large), 'x', 2 * MOST);
+    fill(fields, sizeof(fields), "HTTP/1.1 200 OK\r\n", "A: b\r\n");
+    fill(notices, sizeof(notices), "", "HTTP/1.1 103 Early Hints\r\n\r\n");
     canned_open(&t.server, answers, SL_LEN(answers));
     open_all(&sl_alloc_libc);
     RUN_TESTS();
