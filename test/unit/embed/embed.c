@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "region_version.h"
 
 static int64_t clock_now = 1000 * SL_S;
 
@@ -220,6 +221,51 @@ TEST(growing)
     CHECK(sl_embed_grow(path, 4 << 20, &diag) < 0 && diag.sentence[0]);
     CHECK(rmdir(beside) == 0 && truncate(path, 4096) == 0);
     CHECK_EQ(sl_embed_grow(path, 4 << 20, &diag), 0);
+    unlink(path);
+    close(fd);
+    sluice_policy_release(policy);
+}
+
+/* A state file with the version, and no usage. */
+static void make_state(const char *path, uint64_t version)
+{
+    struct sl_region region;
+    struct sl_diag diag = {.sentence = ""};
+
+    CHECK_EQ(
+        sl_region_open_file(&region, path, 1 << 20, SL_DAMAGE_REFUSE, &diag),
+        0);
+    set_version(&region, version);
+    sl_region_close(&region);
+}
+
+TEST(versions)
+{
+    static const uint64_t versions[] = {SL_REGION_SIPHASH, SL_REGION_AES};
+    struct sluice_policy *policy = load(API "default: [api]\n");
+    char path[] = "/tmp/sluice-embed-XXXXXX";
+    int fd = mkstemp(path);
+    struct sl_embed_options options = {
+        .path = path, .size = 1 << 20, .now = read_clock};
+    struct sl_request request = {
+        .method = SL_STR("GET"), .path = SL_STR("/x"), .user = SL_STR("ann")};
+    struct sl_peer peer = {.is_unix = true};
+
+    for (unsigned i = 0; i < SL_LEN(versions); i++) {
+        CASE(i ? "a state hashed by AES" : "a state hashed by SipHash");
+        CHECK_EQ(truncate(path, 0), 0);
+        make_state(path, versions[i]);
+        for (int64_t left = 4; left >= 2; left--) {
+            struct sl_diag diag = {.sentence = ""};
+            struct sl_embed *embed = NULL;
+            struct sl_embed_answer a;
+
+            CHECK(sl_embed_open(policy, &options, &embed, &diag) == 0);
+            CHECK(sl_embed_decide(embed, &request, &peer, &a, &diag) == 0);
+            CHECK_EQ(a.remaining, left);
+            sl_embed_close(embed);
+        }
+    }
     unlink(path);
     close(fd);
     sluice_policy_release(policy);

@@ -12,6 +12,7 @@
 
 #include "check.h"
 #include "limit.h"
+#include "region_version.h"
 #include "table/set.h"
 #include "table/table.h"
 
@@ -45,17 +46,6 @@ static inline void open_heap(struct sl_table *table, uint64_t size,
     if (sl_region_open_heap(&region, size, NULL))
         abort();
     sl_table_init(table, &region, on_full);
-}
-
-/* Makes an empty region one whose keys are hashed by SipHash or AES. */
-static inline void set_version(const struct sl_region *r, uint64_t version)
-{
-    const struct sl_hash_key key = {0x736c7569, 0x63652031};
-    struct sl_region_head *head = sl_region_head(r);
-
-    head->version = version;
-    head->sum = sl_hash64(
-        &key, (struct sl_str){r->base, offsetof(struct sl_region_head, sum)});
 }
 
 static inline void open_pages(struct sl_table *table, void *pages,
