@@ -49,7 +49,8 @@ static void on_written(struct sl_job *job)
     sl_job_clear(job);
 }
 
-/* Takes records from all rings, of each as many as there is room for. */
+/* Takes records from all rings, of each as many as there is room for. A worker
+ * that could not be opened has none. */
 static void gather(struct sl_daemon *daemon)
 {
     struct sl_daemon_denials *h = &daemon->denials;
@@ -58,6 +59,8 @@ static void gather(struct sl_daemon *daemon)
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         unsigned others = daemon->worker_count - i;
 
+        if (!daemon->workers[i].ring)
+            continue;
         count += sl_denial_ring_take(daemon->workers[i].ring,
                                      h->copies->copies + count,
                                      (MOST - count) / others, &h->skipped);

@@ -235,4 +235,17 @@ start -c quota.yaml --store memory: --journal none \
     --usage "$url&connect_timeout=60"
 check 'one that refuses ends the start' is 5
 
+# Without descriptors for its parts: a loop, a signal, a thread. What was opened is
+# closed in order. A daemon that has enough of them is ended after a while.
+check_few() {
+    run bash -c 'ulimit -n "$0"; exec timeout -s TERM 3 "$@"' "$1" "$sluiced" \
+        -c quota.yaml "${listeners[@]}" --threads 2 --store memory: \
+        --journal none --usage sqlite:./few.db
+    ((status < 128)) || return 1
+    ((status == 124)) || [[ -n $err ]]
+}
+for ((few = 8; few <= 20; few++)); do
+    check "$few descriptors: it serves or says why not" check_few "$few"
+done
+
 finish
