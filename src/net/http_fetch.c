@@ -30,6 +30,8 @@ struct sl_http_fetcher {
     struct sl_timer *timer;
     CURL *idle[IDLE_MOST]; /* with the options that are always the same */
     unsigned idle_count;
+    struct sl_timer *mend;        /* ends what is in `broken` */
+    struct sl_http_fetch *broken; /* their descriptors cannot be watched */
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -161,7 +163,13 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
 
 static void drop(struct sl_http_fetcher *fetcher, struct sl_http_fetch *fetch)
 {
+    struct sl_http_fetch **at = &fetcher->broken;
+
     curl_multi_remove_handle(fetcher->multi, fetch->easy);
+    while (*at && *at != fetch)
+        at = &(*at)->next_broken;
+    if (*at)
+        *at = fetch->next_broken;
     if (fetcher->idle_count < IDLE_MOST)
         fetcher->idle[fetcher->idle_count++] = fetch->easy;
     else
@@ -216,6 +224,35 @@ static short wanted(int what)
     return (short)(bits | EV_PERSIST);
 }
 
+/* Without memory for an event. If the callback of curl failed, it would stop
+ * all requests, and refuse new ones while one is left. So it is this one that
+ * ends, later: not within curl. */
+static void fail_later(struct sl_http_fetcher *fetcher, CURL *easy)
+{
+    struct sl_http_fetch *fetch = NULL, *other = fetcher->broken;
+
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &fetch);
+    while (other && other != fetch)
+        other = other->next_broken;
+    if (!fetch || other) /* a connection without a request; it is known */
+        return;
+    fetch->next_broken = fetcher->broken;
+    fetcher->broken = fetch;
+    sl_timer_start(fetcher->mend, 0);
+}
+
+static void on_mend(void *ctx)
+{
+    struct sl_http_fetcher *fetcher = ctx;
+    struct sl_http_fetch *fetch;
+
+    while ((fetch = fetcher->broken)) {
+        judge(fetch, CURLE_OUT_OF_MEMORY, "");
+        drop(fetcher, fetch);
+        fetch->done(fetch); /* may begin again */
+    }
+}
+
 /* Replace the event of a descriptor. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx,
                      void *old)
@@ -223,7 +260,6 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx,
     struct sl_http_fetcher *fetcher = ctx;
     struct event *event = NULL;
 
-    (void)easy;
     if (old)
         event_free(old);
     if (what != CURL_POLL_REMOVE && what != CURL_POLL_NONE) {
@@ -233,10 +269,8 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx,
             event_free(event);
             event = NULL;
         }
-        if (!event) {
-            curl_multi_assign(fetcher->multi, fd, NULL);
-            return -1; /* curl aborts the transfer */
-        }
+        if (!event)
+            fail_later(fetcher, easy);
     }
     curl_multi_assign(fetcher->multi, fd, event);
     return 0;
@@ -293,6 +327,8 @@ int sl_http_fetcher_open(struct sl_loop *loop, const struct sl_alloc *alloc,
     *fetcher = (struct sl_http_fetcher){.loop = loop, .alloc = alloc};
     err = sl_timer_new(loop, on_time, fetcher, &fetcher->timer);
     if (!err)
+        err = sl_timer_new(loop, on_mend, fetcher, &fetcher->mend);
+    if (!err)
         err = open_multi(fetcher);
     if (err) {
         sl_http_fetcher_close(fetcher);
@@ -311,6 +347,7 @@ void sl_http_fetcher_close(struct sl_http_fetcher *fetcher)
     if (fetcher->multi)
         curl_multi_cleanup(fetcher->multi);
     sl_timer_free(fetcher->timer);
+    sl_timer_free(fetcher->mend);
     sl_alloc_free(fetcher->alloc, fetcher, sizeof(*fetcher));
 }
 

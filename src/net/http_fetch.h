@@ -59,6 +59,7 @@ struct sl_http_fetch {
     char why[256]; /* a sentence, unless GOOD */
 
     /* Private. */
+    struct sl_http_fetch *next_broken;
     size_t head;       /* bytes of header fields so far */
     bool is_cut;       /* the answer was longer than `most` */
     bool began;        /* a request was sent, with `once` or `guard` */

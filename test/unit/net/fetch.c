@@ -1,13 +1,27 @@
 /* fetch.c -- what comes of fetching, and what does not. */
 #include "net/http_fetch.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 
 #include "canned.h"
 #include "check.h"
 #include "fail.h"
 
 #define MOST 1000
+
+static unsigned epoll_calls, epoll_nth; /* the nth one fails; 0: none */
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+    if (++epoll_calls == epoll_nth) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+}
 
 static char large[4096];
 static char fields[80 << 10], notices[80 << 10]; /* more than are read */
@@ -167,6 +181,27 @@ TEST(forget)
     sl_timer_free(timer);
 }
 
+/* A descriptor that cannot be watched: that request fails, and no other. */
+TEST(descriptors)
+{
+    unsigned failures = 0, nth = 0;
+
+    CASE("the nth call to watch a descriptor fails");
+    do {
+        epoll_calls = 0;
+        epoll_nth = ++nth;
+        ask(url_of("/0"));
+        epoll_nth = 0;
+        CHECK(t.fetch.result == SL_HTTP_FETCH_GOOD ||
+              t.fetch.result == SL_HTTP_FETCH_NO_MEMORY);
+        failures += t.fetch.result == SL_HTTP_FETCH_NO_MEMORY;
+        ask(url_of("/0"));
+        CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_GOOD);
+    } while (epoll_calls >= nth && nth < 100);
+    printf("# %u calls, %u failures\n", nth - 1, failures);
+    CHECK(failures > 0 && nth < 100);
+}
+
 static void open_all(const struct sl_alloc *alloc)
 {
     struct sl_diag diag;
@@ -225,6 +260,7 @@ static void fill(char *text, size_t size, const char *head, const char *more)
 
 int main(void)
 {
+    alarm(100); /* ends what hangs */
     snprintf(large, sizeof(large), "HTTP/1.1 200 OK\r\n\r\n");
     memset(large + strlen(large), 'x', 2 * MOST);
     fill(fields, sizeof(fields), "HTTP/1.1 200 OK\r\n", "A: b\r\n");
