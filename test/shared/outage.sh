@@ -100,7 +100,8 @@ kill -CONT "$redis_pid"
 all_charged() {
     [[ $(used sluice:test:near:user:eve) = 6 ]]
 }
-check 'all of it is charged when the Redis is back' until_ all_charged
+until_ all_charged || out="$(used sluice:test:near:user:eve) are used"
+check 'all of it is charged when the Redis is back' all_charged
 admin=$(where admin)
 check 'the daemon is well' until_ is_ok
 

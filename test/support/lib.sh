@@ -80,6 +80,7 @@ TMPDIR=/tmp
 folder=$(mktemp -d)
 trap 'end_all; rm -rf "$folder"' EXIT
 mkdir "$folder/files"
+mkfifo "$folder/nothing"
 cd "$folder/files" || exit 1
 provider='' redis_pid='' socket=$folder/redis.sock store=redis+unix://$folder/redis.sock
 unset NO_COLOR CLICOLOR_FORCE NOTIFY_SOCKET LISTEN_PID LISTEN_FDS
@@ -125,27 +126,38 @@ is() {
     [[ $status = "$1" ]]
 }
 
+# Only jobs that still run are killed: the number of a process that has ended can
+# be that of another test's process by now.
+#
 # What a sanitizer has said of undefined steps goes with the log, unless it is
 # printed here: cases.py looks for it.
 end_all() {
     local one
 
-    for one in "${running[@]}"; do
-        kill -9 "$one" 2>/dev/null
-        wait "$one" 2>/dev/null
+    for one in $(jobs -pr); do
+        [[ " ${running[*]} " != *" $one "* ]] || {
+            kill -9 "$one" 2>/dev/null
+            wait "$one" 2>/dev/null
+        }
     done
     cat "$folder"/log.* 2>/dev/null | grep -aF 'runtime error:' | sed 's/^/# /'
+}
+
+# pause SECONDS: like sleep, without another process. Tests wait thousands of
+# times.
+pause() {
+    read -rt "$1" <>"$folder/nothing"
 }
 
 # Most conditions start a program, so waiting costs processor time: after half a
 # second they are tried less often.
 until_() {
-    local i end=$((SECONDS + 100)) pause=0.02
+    local i end=$((SECONDS + 100)) seconds=0.02
 
     for ((i = 0; i < 325 && SECONDS < end; i++)); do
         "$@" && return
-        ((i < 25)) || pause=0.1
-        sleep "$pause"
+        ((i < 25)) || seconds=0.1
+        pause "$seconds"
     done
     return 1
 }
@@ -250,15 +262,17 @@ end_by() {
 
 # ---- requests ----
 
-# fetch CURL-WORD...: leaves $code, $fields and $out.
+# fetch CURL-WORD...: leaves $code, $fields and $out, without bytes of 0. Bash
+# does all but one step: tests fetch thousands of times.
 fetch() {
     status=0
+    : >"$folder/body"
     code=$(curl -sS --max-time 30 -D "$folder/fields" -o "$folder/body" \
         -w '%{http_code}' "$@" 2>"$folder/curl") || status=$?
-    out=
-    [[ ! -e $folder/body ]] || out=$(tr -d '\0' <"$folder/body")
-    fields=$(<"$folder/fields") err=$(<"$folder/curl")
-    rm -f "$folder/body"
+    out='' err=''
+    { [[ ! -s $folder/body ]] || out=$(<"$folder/body"); } 2>/dev/null
+    [[ ! -s $folder/curl ]] || err=$(<"$folder/curl")
+    fields=$(<"$folder/fields")
 }
 
 ask() {
@@ -293,11 +307,15 @@ answers() {
 }
 
 member() {
-    sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" <<<"$out"
+    if [[ $out == *$'\n'* ]]; then
+        sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" <<<"$out"
+    elif [[ $out =~ .*\"$1\":([^,}]*) ]]; then
+        printf '%s\n' "${BASH_REMATCH[1]}"
+    fi
 }
 
 field() {
-    tr -d '\r' <<<"$fields" | sed -n "s/^$1: *//Ip"
+    sed -n "s/\r\$//; s/^$1: *//Ip" <<<"$fields"
 }
 
 metric() {
