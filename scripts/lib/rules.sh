@@ -441,7 +441,8 @@ rule_tidy() {
 
     files '^src/.*\.c$' |
         xargs -r -d '\n' python3 "$rules_lib/tidy.py" build/plain \
-            "${SL_TIDY_STATES:-10000}" >"$view/tidy" 2>"$view/tidy.err" || status=$?
+            "${SL_TIDY_STATES:-10000}" "${SL_TIDY_SHARE:-1/1}" \
+            >"$view/tidy" 2>"$view/tidy.err" || status=$?
     sed -nE "s|^($PWD/)?(build/plain/)?(\.\./\.\./)?||
         s/^([^:]+:[0-9]+):[0-9]+: (error|warning): /\1: /p" "$view/tidy"
     if ((status)) && ! grep -qE ': (error|warning): ' "$view/tidy"; then

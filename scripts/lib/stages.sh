@@ -12,8 +12,11 @@
 #   asan      clients, proxies, ops: they use the servers that unit, daemon and
 #             fuzz tests run under the same sanitizers. again: flows repeated
 #             over another protocol or store; codecs and stores have their own
-#             suites here. asan also measures line coverage, with -O1, which
-#             compiles in half the time.
+#             suites here. style: plain has them, and the code under test is
+#             not in them. asan also measures line coverage, of the objects
+#             below build/asan/src; with -O1, and -O0 for the tests.
+#             A process keeps 16 MB of freed memory to detect its use, not 256:
+#             new pages for each malloc cost system time.
 #             With SL_SHORT (also in tsan): long flows in daemon-flows, nine of
 #             ten connections and imported subjects in daemon tests, two of
 #             three kills in thread tests, seven of ten keys that flood a table;
@@ -21,16 +24,19 @@
 #   clients   js-next: `next build` needs a compiler of 140 MB.
 #   plain     clients: a stage of its own.
 #             daemon, dynamo, redis and shared: asan runs the same programs.
-#             Those that are shorter there are in both.
+#             Those that are shorter there are in both. Of bad, cli, conform,
+#             flow and unit, which asan runs whole, each day another third.
 #             Also flows of a day over the Redis protocol and with Redis
 #             (daemon-flows and the engine's flows have them), and flows of more
 #             than 500 requests with DynamoDB and gRPC
-#   memcheck  zoneinfo, yaml_bombs: large inputs to code that smaller tests reach
+#   memcheck  zoneinfo, yaml_bombs: large inputs to code that smaller tests reach.
+#             Each day runs another half of the programs.
 #   mutants   most of the list; each day tests another sixteenth. The test in
 #             test/mutants/killers runs first; the others run only if it does
 #             not fail.
-#   property tests under sanitizers take as many steps as the mutants need;
-#             clang-tidy's analyzer stops early
+#   check     clang-tidy's analyzer stops early, and each day reads another sixth
+#             of the files. The other checks of clang-tidy read all.
+#   property tests under sanitizers take as many steps as the mutants need
 #
 # scripts/test --long leaves nothing out, except in memcheck.
 
@@ -41,17 +47,22 @@ all_stages=(asan plain check mutants tsan clients fuzz memcheck smoke package)
 # own number.
 plain_times=1
 asan_steps=20000
-fuzz_seconds=3
+fuzz_seconds=2
 mutant_shares=16
+memcheck_shares=2
+plain_shares=3
+tidy_shares=6
 patience=3 # factor for the timeouts in meson.build
 
 asan_without=(--no-suite again --no-suite clients --no-suite proxies
-    --no-suite ops)
+    --no-suite ops --no-suite style)
 
 least_coverage=94 # percent of lines
 
-# Sanitizer builds: quick to compile, with lines for stack traces.
-sanitized=(-Dtests=true -Doptimization=1 -Ddebug=false -Db_lundef=false)
+# Sanitizer builds: quick to compile, with lines for stack traces. The tests are
+# not optimized: they take no longer, and compile in half the time.
+sanitized=(-Dtests=true -Ddebug=false -Db_lundef=false)
+unoptimized_tests=(-Doptimization=0 -Dlib_optimization=1)
 
 # Most tests wait for processes and sockets: two per core.
 at_a_time=$((2 * $(nproc)))
@@ -62,6 +73,8 @@ take_longer() {
     asan_steps= # as in plain
     fuzz_seconds=300
     mutant_shares=1
+    memcheck_shares=1
+    tidy_shares=1
     patience=9
     asan_without=()
     export SL_LONG=1 # a thousand kills and stops instead of a hundred
@@ -71,6 +84,16 @@ take_longer() {
 # Slow builds repeat less. They still reach every line and every race.
 share_less() {
     [[ -n ${SL_LONG-} ]] || export SL_SHORT=1
+}
+
+# share_of SHARES: today's share of them, such as 3/16.
+share_of() {
+    echo "$(($(date +%s) / 86400 % $1 + 1))/$1"
+}
+
+# only_share K/N: every Nth line of the input, from the Kth on.
+only_share() {
+    awk -v which="${1%/*}" -v shares="${1#*/}" 'NR % shares == which % shares'
 }
 
 # tally STAGE PASSED FAILED NOTE: writes the result of a stage.
@@ -84,7 +107,8 @@ stage_check() {
     local status=0 examples rules
 
     scripts/check --self-test | tee build/logs/check.examples
-    scripts/check --all | tee build/logs/check.rules || status=$?
+    SL_TIDY_SHARE=$(share_of "$tidy_shares") scripts/check --all |
+        tee build/logs/check.rules || status=$?
     examples=$(tail -n 1 build/logs/check.examples)
     rules=$(tail -n 1 build/logs/check.rules)
     tally check "$(number_before 'rules kept' "$rules")" \
@@ -119,20 +143,28 @@ stage_plain() {
     return "$status"
 }
 
-# Programs of test/daemon that are shorter with SL_SHORT, in asan.
-shorter=(daemon-addresses daemon-flows daemon-keys daemon-registered)
+# Programs that are shorter with SL_SHORT in asan, or not there at all.
+shorter=(daemon-addresses daemon-flows daemon-keys daemon-registered no_memory
+    policy-faults server-grpc table-flood)
 
 # The names of the tests that a usual run of plain has; see above.
 tests_of_plain() {
     meson introspect --tests build/plain | python3 -c '
 import json, sys
 
+which, shares = map(int, sys.argv[1].split("/"))
+repeats = 0
 for test in json.load(sys.stdin):
     suites = {suite.split(":")[-1] for suite in test["suite"]}
-    if (not suites & {"clients", "daemon", "dynamo", "redis", "shared"}
-            or "again" in suites or test["name"] in sys.argv[1:]):
-        print(test["name"])
-' "${shorter[@]}"
+    if test["name"] not in sys.argv[2:] and "again" not in suites:
+        if suites & {"clients", "daemon", "dynamo", "redis", "shared"}:
+            continue
+        if suites & {"bad", "cli", "conform", "flow", "unit"}:
+            repeats += 1
+            if repeats % shares != which % shares:
+                continue
+    print(test["name"])
+' "$(share_of "$plain_shares")" "${shorter[@]}"
 }
 
 # The clients below clients/ in their frameworks, and clients of others, against
@@ -185,12 +217,13 @@ report_to() {
 stage_asan() {
     local status=0
 
-    configure build/asan "${sanitized[@]}" \
+    configure build/asan "${sanitized[@]}" "${unoptimized_tests[@]}" \
         -Db_sanitize=address,undefined -Db_coverage=true \
         '-Dc_args=-g1 -fno-sanitize-recover=all -fprofile-update=single'
     share_less
     report_to asan
     export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:$reports
+    [[ -n ${SL_LONG-} ]] || ASAN_OPTIONS+=:quarantine_size_mb=16
     export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:$reports
     find build/asan -name '*.gcda' -delete
     build build/asan # all: code that no test runs counts too
@@ -202,7 +235,8 @@ stage_asan() {
     return "$status"
 }
 
-# Coverage of everything below src/. Lost counts can become negative, which is
+# Coverage of everything below src/, as compiled there: gcovr does not read the
+# counts of the tests' own objects. Lost counts can become negative, which is
 # ignored. Adds to the tally of asan.
 measure_coverage() {
     local percent good bad note
@@ -211,7 +245,7 @@ measure_coverage() {
     gcovr --root . --filter 'src/' --object-directory build/asan \
         --exclude-throw-branches --gcov-ignore-parse-errors --txt build/logs/coverage.txt \
         --json-summary build/logs/coverage.json \
-        build/asan || return # not all of build
+        build/asan/src || return
     percent=$(python3 -c 'import json, sys
 print(json.load(sys.stdin)["line_percent"])' <build/logs/coverage.json)
     read -r good bad note <build/logs/asan.tally
@@ -235,7 +269,8 @@ stage_memcheck() {
     build build/plain
     mapfile -t names < <(
         unit_tests build/plain base core wire policy engine |
-            grep -vxE 'no_memory|zoneinfo|yaml_bombs'
+            grep -vxE 'no_memory|zoneinfo|yaml_bombs' |
+            only_share "$(share_of "$memcheck_shares")"
     )
     run_tests build/plain memcheck '' "${names[@]}" --no-rebuild \
         --wrapper 'valgrind -q --error-exitcode=99'
@@ -258,7 +293,8 @@ stage_tsan() {
         tally tsan 0 0 'skipped: no test has threads yet'
         return
     fi
-    configure build/tsan "${sanitized[@]}" -Db_sanitize=thread -Dc_args=-g1
+    configure build/tsan "${sanitized[@]}" "${unoptimized_tests[@]}" \
+        -Db_sanitize=thread -Dc_args=-g1
     share_less
     report_to tsan
     export TSAN_OPTIONS=halt_on_error=1:$reports
@@ -271,7 +307,8 @@ stage_tsan() {
 stage_fuzz() {
     local program programs=() passed=0 notes=
 
-    CC=clang configure build/fuzz "${sanitized[@]}" -Dfuzz=true -Dc_args=-g1
+    CC=clang configure build/fuzz "${sanitized[@]}" -Doptimization=1 \
+        -Dfuzz=true -Dc_args=-g1
     fuzz_targets | xargs -d '\n' ninja -C build/fuzz
     mapfile -t programs < <(fuzz_targets | sed 's|^|build/fuzz/|')
     rm -f "${programs[@]/%/.passed}"
@@ -330,14 +367,14 @@ executions() {
 stage_mutants() {
     local line status=0 share
 
-    share=$(($(date +%s) / 86400 % mutant_shares + 1))/$mutant_shares
-    test/mutants/run --share "${SL_MUTANT_SHARE:-$share}" |
+    share=${SL_MUTANT_SHARE:-$(share_of "$mutant_shares")}
+    test/mutants/run --share "$share" |
         tee build/logs/mutants.results || status=$?
     grep -vE '^caught by' build/logs/mutants.results || true
     line=$(grep '^mutants: [0-9]' build/logs/mutants.results) || return 1
     tally mutants "$(number_before caught "$line")" \
         "$(number_before survived "$line")" \
-        "${line#mutants: }: share ${SL_MUTANT_SHARE:-$share} of the list"
+        "${line#mutants: }: share $share of the list"
     return "$status"
 }
 
