@@ -24,6 +24,32 @@ struct sl_str {
     ((char *)memcpy((to), "" literal, sizeof(literal) - 1) +                   \
      (sizeof(literal) - 1))
 
+/* Copy a text to memory that has room; up to 32 bytes without a call. Gives the
+ * byte behind it. */
+static inline char *sl_str_put(char *to, struct sl_str text)
+{
+    const char *at = text.at;
+    size_t len = text.len;
+
+    if (len > 32) {
+        memcpy(to, at, len);
+    } else if (len >= 16) { /* two halves that overlap */
+        memcpy(to, at, 16);
+        memcpy(to + len - 16, at + len - 16, 16);
+    } else if (len >= 8) {
+        memcpy(to, at, 8);
+        memcpy(to + len - 8, at + len - 8, 8);
+    } else if (len >= 4) {
+        memcpy(to, at, 4);
+        memcpy(to + len - 4, at + len - 4, 4);
+    } else if (len > 0) {
+        to[0] = at[0];
+        to[len / 2] = at[len / 2];
+        to[len - 1] = at[len - 1];
+    }
+    return to + len;
+}
+
 /* For printf("%.*s"). Lengths beyond INT_MAX are cut. */
 #define SL_STR_ARG(s) sl_str_int((s).len), ((s).at ? (s).at : "")
 

@@ -41,6 +41,7 @@ struct writer {
     uint64_t seen; /* bit_of() of each name */
     char *at, *end;
     bool full;
+    bool plain; /* the present value, so far; see sl_out_header */
 };
 
 static inline void add_bytes(struct writer *head, struct sl_str bytes)
@@ -49,9 +50,7 @@ static inline void add_bytes(struct writer *head, struct sl_str bytes)
         head->full = true;
         return;
     }
-    if (bytes.len > 0)
-        memcpy(head->at, bytes.at, bytes.len);
-    head->at += bytes.len;
+    head->at = sl_str_put(head->at, bytes);
 }
 
 static inline void add_digits(struct writer *head, uint64_t number)
@@ -94,14 +93,16 @@ static inline bool begin(struct writer *head, struct sl_str name)
     head->seen |= bit;
     head->list[head->count].name = name;
     head->list[head->count].value.at = head->at;
+    head->plain = true;
     return true;
 }
 
 static inline void end(struct writer *head)
 {
-    struct sl_str *value = &head->list[head->count++].value;
+    struct sl_out_header *header = &head->list[head->count++];
 
-    value->len = (size_t)(head->at - value->at);
+    header->value.len = (size_t)(head->at - header->value.at);
+    header->plain = head->plain;
 }
 
 static inline void add_number(struct writer *head, struct sl_str name,
@@ -181,6 +182,7 @@ static void clean(struct writer *head, struct sl_str text, bool quoted)
         add_bytes(head, text);
         return;
     }
+    head->plain = false;
     for (size_t i = 0; i < text.len; i++)
         fit &= is_fit(text.at[i], quoted);
     for (size_t i = 0; i < text.len; i++) {
@@ -198,6 +200,7 @@ static void clean(struct writer *head, struct sl_str text, bool quoted)
 /* A String of structured fields. */
 static void add_quoted(struct writer *head, struct sl_str text)
 {
+    head->plain = false;
     add_byte(head, '"');
     clean(head, text, true);
     add_byte(head, '"');
@@ -286,6 +289,7 @@ static void add_policy(struct writer *head, const struct sl_decision *d,
 {
     const struct sl_limit_texts *texts = sl_limit_texts_of(d, shown);
 
+    head->plain = false;
     if (texts && texts->policy.len > 0 && are_usual(shown))
         add_bytes(head, texts->policy);
     else
@@ -691,6 +695,7 @@ static void add_challenge(struct writer *head, const struct sl_decision *d)
         return;
     add_bytes(head, SL_STR("Bearer"));
     if (is_invalid(d->token_fault)) {
+        head->plain = false;
         add_bytes(head, SL_STR(" error=\"invalid_token\", "
                                "error_description=\""));
         for (; *text; text++)

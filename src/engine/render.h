@@ -20,6 +20,7 @@
 struct sl_out_header {
     struct sl_str name;  /* "X-RateLimit-Limit"; sl_render(): a constant */
     struct sl_str value; /* visible ASCII and blanks */
+    bool plain;          /* neither quotes nor backslashes: JSON as it is */
 };
 
 /* What to send. */

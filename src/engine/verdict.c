@@ -21,13 +21,6 @@
 
 #define MEMBER(to, name) SL_PUT(to, ",\"" name "\":")
 
-static inline char *put_bytes(char *to, struct sl_str bytes)
-{
-    if (bytes.len > 0)
-        memcpy(to, bytes.at, bytes.len);
-    return to + bytes.len;
-}
-
 static inline char *put_flag(char *to, bool flag)
 {
     return flag ? SL_PUT(to, "true") : SL_PUT(to, "false");
@@ -102,7 +95,7 @@ static void write_usual(struct sl_writer *w, const struct sl_decision *d,
         return;
     to = out->bytes + out->len;
     if (texts)
-        to = put_bytes(to, texts->head);
+        to = sl_str_put(to, texts->head);
     to = sl_json_put_string(to, shown->scope);
     to = put_numbers(to, shown);
     to = MEMBER(to, "mode");
@@ -231,11 +224,17 @@ static void write_limits(struct sl_writer *w, const struct sl_decision *d,
 }
 
 /* "NAME":"VALUE". Names are literals that need no escape. */
-static char *put_header(char *to, struct sl_str name, struct sl_str value)
+static char *put_header(char *to, const struct sl_out_header *header)
 {
     *to++ = '"';
-    to = put_bytes(to, name);
-    return sl_json_put_string(SL_PUT(to, "\":"), value);
+    to = sl_str_put(to, header->name);
+    to = SL_PUT(to, "\":");
+    if (!header->plain)
+        return sl_json_put_string(to, header->value);
+    *to++ = '"';
+    to = sl_str_put(to, header->value);
+    *to++ = '"';
+    return to;
 }
 
 static size_t room_of(const struct sl_rendered *r)
@@ -256,12 +255,14 @@ static char *put_headers(char *to, const struct sl_rendered *r)
     bool has_list = false;
 
     to = SL_PUT(to, ",\"headers\":{");
-    if (r->body.len > 0)
-        to = put_header(to, SL_STR("Content-Type"), r->content_type);
+    if (r->body.len > 0) {
+        to = SL_PUT(to, "\"Content-Type\":");
+        to = sl_json_put_string(to, r->content_type);
+    }
     for (unsigned i = 0; i < r->header_count; i++) {
         if (i > 0 || r->body.len > 0)
             *to++ = ',';
-        to = put_header(to, r->headers[i].name, r->headers[i].value);
+        to = put_header(to, &r->headers[i]);
         has_list = has_list || sl_str_eq(r->headers[i].name, list);
     }
     *to++ = '}';

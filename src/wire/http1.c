@@ -1,4 +1,4 @@
-/* http1.c -- HTTP/1.1: requests are read, answers are written.
+/* http1.c -- HTTP/1.1: requests are read.
  *
  * Each byte is read once, however the request arrives. `step` is the state of
  * the reader, `from` the start of the current line, and all bytes before `at`
@@ -27,6 +27,7 @@
 #include "wire/http1.h"
 
 #include "base/str.h"
+#include "wire/wire_int.h"
 
 #define METHOD_MOST 32
 
@@ -48,13 +49,6 @@ enum sl_http1_step {
     SL_HTTP1_BROKEN,
 };
 
-/* Classes of bytes. */
-enum {
-    SL_HTTP1_TOKEN = 1,
-    SL_HTTP1_URI = 2,  /* allowed in a target */
-    SL_HTTP1_HOST = 4, /* allowed in a host name */
-};
-
 enum {
     T = SL_HTTP1_TOKEN,
     U = SL_HTTP1_URI,
@@ -65,7 +59,7 @@ enum {
  * because fragments are never sent; routing checks paths. A host has the
  * characters of RFC 3986 except the comma, which may result from two joined
  * Hosts. */
-static const uint8_t classes[256] = {
+const uint8_t sl_http1_classes[256] = {
     ['a' ... 'z'] = T | U | H,
     ['A' ... 'Z'] = T | U | H,
     ['0' ... '9'] = T | U | H,
@@ -93,76 +87,6 @@ static const uint8_t classes[256] = {
     ['{'] = U,
     ['}'] = U,
 };
-
-static bool is_class(char c, unsigned class)
-{
-    return classes[(uint8_t)c] & class;
-}
-
-/* The first position in [at, end) with a byte outside the class, or `end`. One
- * class only, because four bytes are tested at once. */
-static size_t skip(const char *bytes, size_t at, size_t end, unsigned class)
-{
-    while (end - at >= 4 &&
-           (classes[(uint8_t)bytes[at]] & classes[(uint8_t)bytes[at + 1]] &
-            classes[(uint8_t)bytes[at + 2]] & classes[(uint8_t)bytes[at + 3]] &
-            class))
-        at += 4;
-    while (at < end && is_class(bytes[at], class))
-        at++;
-    return at;
-}
-
-/* Is the byte allowed in a value? Control bytes are not, except tab. */
-static bool is_value_byte(char c)
-{
-    return ((uint8_t)c >= 0x20 && c != 0x7f) || c == '\t';
-}
-
-/* Mark control bytes, including tabs, among eight bytes by their top bit. For
- * the low seven bits, adding 1 sets the top bit only for 0x7f, and adding 0x60
- * does so unless they are below 0x20; no sum carries into the next byte. A byte
- * with its top bit set is not ASCII and not a control byte. */
-static uint64_t mark_controls(uint64_t word)
-{
-    uint64_t low = word & SL_EACH(0x7f);
-
-    return ((low + SL_EACH(1)) | ~(low + SL_EACH(0x60))) & ~word & SL_TOPS;
-}
-
-/* The first position in [at, end) with a byte not allowed in a value, or
- * `end`. */
-static size_t skip_text(const char *bytes, size_t at, size_t end)
-{
-    while (end - at >= 8) {
-        uint64_t marks = mark_controls(sl_swar_load(bytes + at));
-
-        if (marks == 0) {
-            at += 8;
-            continue;
-        }
-        at += sl_swar_first(marks);
-        if (bytes[at] != '\t')
-            return at;
-        at++;
-    }
-    while (at < end && is_value_byte(bytes[at]))
-        at++;
-    return at;
-}
-
-/* Is the token `name` equal to `lower`, without case? `lower` has letters and
- * hyphens. Bit 5 turns capitals to lower case, and of all token bytes only the
- * hyphen becomes a hyphen. */
-static bool is_named(struct sl_str name, struct sl_str lower)
-{
-    if (name.len != lower.len)
-        return false;
-    for (size_t i = 0; i < name.len; i++)
-        if ((name.at[i] | 0x20) != lower.at[i])
-            return false;
-    return true;
-}
 
 static struct sl_str trim(const char *bytes, size_t from, size_t end)
 {
@@ -231,7 +155,8 @@ static size_t skip_name(struct sl_str text)
 {
     size_t i;
 
-    for (i = 0; i < text.len && is_class(text.at[i], SL_HTTP1_HOST); i++)
+    for (i = 0; i < text.len && sl_http1_is_class(text.at[i], SL_HTTP1_HOST);
+         i++)
         if (text.at[i] == '%' &&
             (text.len - i < 3 || sl_hex_value(text.at[i + 1]) < 0 ||
              sl_hex_value(text.at[i + 2]) < 0))
@@ -286,7 +211,8 @@ static enum sl_http1_result read_method(struct sl_http1 *p, const char *bytes,
 {
     size_t most = p->from + METHOD_MOST + 1;
 
-    p->at = skip(bytes, p->at, end < most ? end : most, SL_HTTP1_TOKEN);
+    p->at =
+        sl_http1_skip(bytes, p->at, end < most ? end : most, SL_HTTP1_TOKEN);
     if (p->at == most)
         return refuse(p, 501, "the method is longer than 32 bytes");
     if (p->at == end)
@@ -302,7 +228,7 @@ static enum sl_http1_result read_method(struct sl_http1 *p, const char *bytes,
 static enum sl_http1_result read_target(struct sl_http1 *p, const char *bytes,
                                         size_t end)
 {
-    p->at = skip(bytes, p->at, end, SL_HTTP1_URI);
+    p->at = sl_http1_skip(bytes, p->at, end, SL_HTTP1_URI);
     if (p->at == end)
         return SL_HTTP1_MORE;
     if (bytes[p->at] == '#')
@@ -467,14 +393,14 @@ static enum sl_http1_result read_field(struct sl_http1 *p, const char *bytes,
                                        size_t end)
 {
     if (p->mark == 0) {
-        p->at = skip(bytes, p->at, end, SL_HTTP1_TOKEN);
+        p->at = sl_http1_skip(bytes, p->at, end, SL_HTTP1_TOKEN);
         if (p->at == end)
             return SL_HTTP1_MORE;
         if (bytes[p->at] != ':' || p->at == p->from)
             return end_name(p, bytes, end);
         p->mark = p->at++;
     }
-    p->at = skip_text(bytes, p->at, end);
+    p->at = sl_http1_skip_text(bytes, p->at, end);
     if (p->at == end)
         return SL_HTTP1_MORE;
     return end_value(p, bytes, end);
@@ -630,15 +556,18 @@ static meaning_f *find_meaning(struct sl_str name)
 {
     switch (name.len) {
     case 4:
-        return is_named(name, SL_STR("host")) ? on_host : NULL;
+        return sl_http1_is_named(name, SL_STR("host")) ? on_host : NULL;
     case 6:
-        return is_named(name, SL_STR("expect")) ? on_expect : NULL;
+        return sl_http1_is_named(name, SL_STR("expect")) ? on_expect : NULL;
     case 10:
-        return is_named(name, SL_STR("connection")) ? on_connection : NULL;
+        return sl_http1_is_named(name, SL_STR("connection")) ? on_connection
+                                                             : NULL;
     case 14:
-        return is_named(name, SL_STR("content-length")) ? on_length : NULL;
+        return sl_http1_is_named(name, SL_STR("content-length")) ? on_length
+                                                                 : NULL;
     case 17:
-        return is_named(name, SL_STR("transfer-encoding")) ? on_coding : NULL;
+        return sl_http1_is_named(name, SL_STR("transfer-encoding")) ? on_coding
+                                                                    : NULL;
     default:
         return NULL;
     }
@@ -951,234 +880,4 @@ struct sl_str sl_http1_field(const struct sl_http1 *parser, struct sl_str name,
     if (count)
         *count = found;
     return value;
-}
-
-/* ---- answers ----
- *
- * The maximum size is reserved once; writing then needs no checks. Fields that
- * the reader would refuse are left out, so that no name or value from a policy
- * or a request can become a line.
- */
-
-#define FIRST_STATUS 100
-#define LAST_STATUS  511
-
-#define REASON(status, words)                                                  \
-    [(status)-FIRST_STATUS] = {#status " " words, sizeof(#status " " words) - 1}
-
-/* RFC 9110, 15, and the common ones of RFC 6585, RFC 8297 and WebDAV. */
-static const struct sl_str reasons[LAST_STATUS - FIRST_STATUS + 1] = {
-    REASON(100, "Continue"),
-    REASON(101, "Switching Protocols"),
-    REASON(102, "Processing"),
-    REASON(103, "Early Hints"),
-    REASON(200, "OK"),
-    REASON(201, "Created"),
-    REASON(202, "Accepted"),
-    REASON(203, "Non-Authoritative Information"),
-    REASON(204, "No Content"),
-    REASON(205, "Reset Content"),
-    REASON(206, "Partial Content"),
-    REASON(207, "Multi-Status"),
-    REASON(208, "Already Reported"),
-    REASON(226, "IM Used"),
-    REASON(300, "Multiple Choices"),
-    REASON(301, "Moved Permanently"),
-    REASON(302, "Found"),
-    REASON(303, "See Other"),
-    REASON(304, "Not Modified"),
-    REASON(305, "Use Proxy"),
-    REASON(307, "Temporary Redirect"),
-    REASON(308, "Permanent Redirect"),
-    REASON(400, "Bad Request"),
-    REASON(401, "Unauthorized"),
-    REASON(402, "Payment Required"),
-    REASON(403, "Forbidden"),
-    REASON(404, "Not Found"),
-    REASON(405, "Method Not Allowed"),
-    REASON(406, "Not Acceptable"),
-    REASON(407, "Proxy Authentication Required"),
-    REASON(408, "Request Timeout"),
-    REASON(409, "Conflict"),
-    REASON(410, "Gone"),
-    REASON(411, "Length Required"),
-    REASON(412, "Precondition Failed"),
-    REASON(413, "Content Too Large"),
-    REASON(414, "URI Too Long"),
-    REASON(415, "Unsupported Media Type"),
-    REASON(416, "Range Not Satisfiable"),
-    REASON(417, "Expectation Failed"),
-    REASON(421, "Misdirected Request"),
-    REASON(422, "Unprocessable Content"),
-    REASON(423, "Locked"),
-    REASON(424, "Failed Dependency"),
-    REASON(425, "Too Early"),
-    REASON(426, "Upgrade Required"),
-    REASON(428, "Precondition Required"),
-    REASON(429, "Too Many Requests"),
-    REASON(431, "Request Header Fields Too Large"),
-    REASON(451, "Unavailable For Legal Reasons"),
-    REASON(500, "Internal Server Error"),
-    REASON(501, "Not Implemented"),
-    REASON(502, "Bad Gateway"),
-    REASON(503, "Service Unavailable"),
-    REASON(504, "Gateway Timeout"),
-    REASON(505, "HTTP Version Not Supported"),
-    REASON(506, "Variant Also Negotiates"),
-    REASON(507, "Insufficient Storage"),
-    REASON(508, "Loop Detected"),
-    REASON(510, "Not Extended"),
-    REASON(511, "Network Authentication Required"),
-};
-
-/* The maximum of the first line, the names of the fixed fields and the last
- * line. */
-#define FIXED_MOST 160
-
-static struct sl_str find_reason(int status)
-{
-    if (status < FIRST_STATUS || status > LAST_STATUS)
-        return (struct sl_str){NULL, 0};
-    return reasons[status - FIRST_STATUS];
-}
-
-const char *sl_http1_reason(int status)
-{
-    struct sl_str reason = find_reason(status);
-
-    return reason.at ? reason.at : "";
-}
-
-static bool has_no_body(int status)
-{
-    return status < 200 || status == 204 || status == 304;
-}
-
-static size_t most_head(const struct sl_http1_answer *answer)
-{
-    size_t most = FIXED_MOST + answer->date.len + answer->content_type.len;
-
-    for (unsigned i = 0; i < answer->field_count; i++)
-        most += answer->fields[i].name.len + answer->fields[i].value.len + 4;
-    return most;
-}
-
-static char *put(char *to, struct sl_str text)
-{
-    if (text.len > 0)
-        memcpy(to, text.at, text.len);
-    return to + text.len;
-}
-
-static bool is_value(struct sl_str value)
-{
-    return skip_text(value.at, 0, value.len) == value.len;
-}
-
-/* A fixed field. It is left out if the value is empty or invalid. */
-static char *put_own(char *to, struct sl_str name, struct sl_str value)
-{
-    if (value.len == 0 || !is_value(value))
-        return to;
-    to = put(to, name);
-    to = put(to, value);
-    return put(to, SL_STR("\r\n"));
-}
-
-/* Is the field valid, and none of those that frame an answer? */
-static bool is_fit(const struct sl_http1_field *field)
-{
-    struct sl_str name = field->name;
-
-    return name.len > 0 &&
-           skip(name.at, 0, name.len, SL_HTTP1_TOKEN) == name.len &&
-           is_value(field->value) && !is_named(name, SL_STR("connection")) &&
-           !is_named(name, SL_STR("content-length")) &&
-           !is_named(name, SL_STR("transfer-encoding"));
-}
-
-static char *put_fields(char *to, const struct sl_http1_answer *answer)
-{
-    for (unsigned i = 0; i < answer->field_count; i++) {
-        const struct sl_http1_field *field = &answer->fields[i];
-
-        if (!is_fit(field))
-            continue;
-        to = put(to, field->name);
-        to = put(to, SL_STR(": "));
-        to = put(to, field->value);
-        to = put(to, SL_STR("\r\n"));
-    }
-    return to;
-}
-
-/* RFC 9110, 6.2: the version is the highest supported one, not the client's. An
- * unknown status has no reason. */
-static char *put_status(char *to, int status)
-{
-    struct sl_str reason = find_reason(status);
-
-    to = put(to, SL_STR("HTTP/1.1 "));
-    if (reason.len > 0) {
-        to = put(to, reason);
-    } else {
-        to += sl_digits((uint64_t)status, to);
-        *to++ = ' ';
-    }
-    return put(to, SL_STR("\r\n"));
-}
-
-static char *put_length(char *to, size_t len)
-{
-    to = put(to, SL_STR("Content-Length: "));
-    to += sl_digits(len, to);
-    return put(to, SL_STR("\r\n"));
-}
-
-/* An interim answer does not mention the connection. */
-static char *put_connection(char *to, const struct sl_http1_answer *answer)
-{
-    if (answer->status < 200)
-        return to;
-    if (!answer->keep_alive)
-        return put(to, SL_STR("Connection: close\r\n"));
-    if (answer->minor == 0)
-        return put(to, SL_STR("Connection: keep-alive\r\n"));
-    return to;
-}
-
-int sl_http1_write(struct sl_buf *out, const struct sl_http1_answer *answer)
-{
-    bool bodyless = has_no_body(answer->status);
-    size_t body = bodyless || answer->head ? 0 : answer->body.len;
-    char *to;
-    int err;
-
-    if (answer->status < 100 || answer->status > 999)
-        return SLUICE_EINVAL;
-    err = sl_buf_reserve(out, most_head(answer) + body);
-    if (err)
-        return err;
-    to = put_status(out->bytes + out->len, answer->status);
-    to = put_own(to, SL_STR("Date: "), answer->date);
-    to = put_own(to, SL_STR("Content-Type: "), answer->content_type);
-    to = put_fields(to, answer);
-    if (!bodyless && !answer->endless)
-        to = put_length(to, answer->body.len);
-    else if (answer->endless && answer->chunked && answer->minor > 0)
-        to = put(to, SL_STR("Transfer-Encoding: chunked\r\n"));
-    to = put_connection(to, answer);
-    to = put(to, SL_STR("\r\n"));
-    to = put(to, (struct sl_str){answer->body.at, body});
-    out->len = (size_t)(to - out->bytes);
-    return 0;
-}
-
-int sl_http1_write_chunk(struct sl_buf *out, struct sl_str part)
-{
-    int err = sl_buf_addf(out, "%zx\r\n", part.len);
-
-    if (!err)
-        err = sl_buf_add(out, part);
-    return err ? err : sl_buf_add(out, SL_STR("\r\n"));
 }

@@ -1,68 +1,35 @@
 /* json.c -- JSON is read and written.
  *
- * Most bytes of strings need no escape, so eight are checked at once.
+ * Most bytes of strings need no escape, so sixteen are checked at once.
  */
 #include "wire/json.h"
 
 #include <string.h>
 
-#include "base/str.h"
+#include "base/sixteen.h"
 #include "base/timestamp.h"
 
-static inline bool sl_json_is_plain(char c)
+typedef signed char signed_sixteen __attribute__((vector_size(16)));
+
+/* The bytes that are not plain: control bytes, quotes, backslashes, and all
+ * that is not ASCII. As signed numbers, the last are below a blank. */
+static inline sl_sixteen find_odd(sl_sixteen bytes)
 {
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
+    signed_sixteen v = (signed_sixteen)bytes;
 
-/* Mark the bytes among eight that are not plain. For the low seven bits, adding
- * 1 sets the top bit only for 0x7f, adding 0x60 from 0x20 on, and adding 0x7f
- * for all but 0, which is what a quote or a backslash becomes. */
-static inline uint64_t sl_json_odd(uint64_t word)
-{
-    uint64_t low = word & SL_EACH(0x7f);
-    uint64_t plain = (low + SL_EACH(0x60)) &
-                     ((low ^ SL_EACH('"')) + SL_EACH(0x7f)) &
-                     ((low ^ SL_EACH('\\')) + SL_EACH(0x7f));
-
-    return (word | (low + SL_EACH(1)) | ~plain) & SL_TOPS;
-}
-
-/* The number of plain bytes at the start of four to seven bytes, as a word of
- * the first four and the last four, which may overlap. */
-static inline size_t sl_json_run_short(const char *bytes, size_t len)
-{
-    char both[8];
-    uint64_t odd;
-    size_t first;
-
-    memcpy(both, bytes, 4);
-    memcpy(both + 4, bytes + len - 4, 4);
-    odd = sl_json_odd(sl_swar_load(both));
-    if (odd == 0)
-        return len;
-    first = sl_swar_first(odd);
-    return first < 4 ? first : len - 8 + first;
+    return (sl_sixteen)((v < 0x20) | (v == 0x7f) | (v == '"') | (v == '\\'));
 }
 
 /* The number of plain bytes at the start. */
 static inline size_t sl_json_run(const char *bytes, size_t len)
 {
-    size_t at = 0;
-    uint64_t odd;
+    size_t at = 0, run = 16;
 
-    for (; len - at >= 8; at += 8) {
-        odd = sl_json_odd(sl_swar_load(bytes + at));
-        if (odd)
-            return at + sl_swar_first(odd);
-    }
-    if (len >= 8) { /* the bytes before `at` are plain */
-        odd = sl_json_odd(sl_swar_load(bytes + len - 8));
-        return odd ? len - 8 + sl_swar_first(odd) : len;
-    }
-    if (len >= 4)
-        return sl_json_run_short(bytes, len);
-    while (at < len && sl_json_is_plain(bytes[at]))
-        at++;
+    for (; len - at >= 16 && run == 16; at += run)
+        run = sl_sixteen_first(find_odd(sl_sixteen_load(bytes + at)));
+    if (run == 16) /* the NULs behind the text are odd */
+        at += sl_sixteen_first(
+            find_odd(sl_sixteen_load_few(bytes + at, len - at)));
     return at;
 }
 
@@ -551,51 +518,23 @@ int sl_json_inside(struct sl_buf *out, struct sl_str text)
     return err;
 }
 
-/* Sixteen bytes in one register, where the machine has such. */
-typedef signed char sixteen __attribute__((vector_size(16)));
-
-/* Copies sixteen bytes. Are they all plain? */
-static inline bool put_sixteen(char *to, const char *bytes)
-{
-    sixteen v, odd;
-    uint64_t half[2];
-
-    memcpy(&v, bytes, 16);
-    memcpy(to, &v, 16);
-    odd = (v < 0x20) | (v == 0x7f) | (v == '"') | (v == '\\');
-    memcpy(half, &odd, 16);
-    return (half[0] | half[1]) == 0;
-}
-
-/* Copies the plain bytes at the start, and returns their number. Eight more
+/* Copies the plain bytes at the start, and returns their number. Sixteen more
  * bytes may be written. */
 static inline size_t put_run(char *to, const char *bytes, size_t len)
 {
-    size_t at = 0;
-    uint64_t word, odd;
+    size_t at = 0, run = 16;
+    sl_sixteen v;
 
-    while (len - at >= 16 && put_sixteen(to + at, bytes + at))
-        at += 16;
-    for (; len - at >= 8; at += 8) {
-        word = sl_swar_load(bytes + at);
-        memcpy(to + at, &word, 8);
-        odd = sl_json_odd(word);
-        if (odd)
-            return at + sl_swar_first(odd);
+    for (; len - at >= 16 && run == 16; at += run) {
+        v = sl_sixteen_load(bytes + at);
+        sl_sixteen_store(v, to + at);
+        run = sl_sixteen_first(find_odd(v));
     }
-    if (at < len && len >= 8) { /* the bytes before `at` are plain */
-        word = sl_swar_load(bytes + len - 8);
-        memcpy(to + len - 8, &word, 8);
-        odd = sl_json_odd(word);
-        return odd ? len - 8 + sl_swar_first(odd) : len;
+    if (run == 16) { /* the NULs behind the text are odd */
+        v = sl_sixteen_load_few(bytes + at, len - at);
+        sl_sixteen_store(v, to + at);
+        at += sl_sixteen_first(find_odd(v));
     }
-    if (len >= 4 && at < len) {
-        memcpy(to, bytes, 4);
-        memcpy(to + len - 4, bytes + len - 4, 4);
-        return sl_json_run_short(bytes, len);
-    }
-    for (; at < len && sl_json_is_plain(bytes[at]); at++)
-        to[at] = bytes[at];
     return at;
 }
 
@@ -609,9 +548,10 @@ char *sl_json_put_string(char *to, struct sl_str text)
     for (;;) {
         used = put_run(to, text.at, text.len);
         to += used;
-        text = sl_str_from(text, used);
+        text.len -= used;
         if (text.len == 0)
             break;
+        text.at += used;
         used = 1;
         if (text.at[0] == '"' || text.at[0] == '\\') {
             *to++ = '\\';
@@ -621,7 +561,8 @@ char *sl_json_put_string(char *to, struct sl_str text)
             memcpy(to, as.at, as.len);
             to += as.len;
         }
-        text = sl_str_from(text, used);
+        text.at += used;
+        text.len -= used;
     }
     *to++ = '"';
     return to;

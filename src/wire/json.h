@@ -43,7 +43,7 @@ SL_MUST_USE int sl_json_number(struct sl_buf *out, uint64_t number);
 /* The same into memory that has room: SL_JSON_ROOM(len) bytes for a text of
  * `len`, SL_DIGITS for a number. They return the byte behind what they wrote;
  * what follows in the room may be written, too. */
-#define SL_JSON_ROOM(len) (6 * (len) + 2 + 8)
+#define SL_JSON_ROOM(len) (6 * (len) + 2 + 16)
 char *sl_json_put_string(char *to, struct sl_str text);
 
 static inline char *sl_json_put_number(char *to, uint64_t number)

@@ -6,6 +6,7 @@
  *        number has more than 15 digits
  *   (3)  bodies are one line of JSON that is read back as the same values
  *   (4)  so is the verdict, headers and body included
+ *   (5)  texts that were made once per limit and plan change no byte
  */
 #include <jansson.h>
 
@@ -327,6 +328,16 @@ static void check_limit(const json_t *limit, unsigned i)
                          numbers ? shown->answer.reset_in : -1, SL_MS));
 }
 
+static void check_header(const json_t *headers,
+                         const struct sl_out_header *header)
+{
+    const json_t *value =
+        json_object_getn(headers, header->name.at, header->name.len);
+    struct sl_str got = {json_string_value(value), json_string_length(value)};
+
+    HOLDS("(4)", json_is_string(value) && sl_str_eq(got, header->value));
+}
+
 static void check_verdict(void)
 {
     const json_t *limits, *headers;
@@ -350,10 +361,51 @@ static void check_verdict(void)
     headers = json_object_get(verdict, "headers");
     HOLDS("(4)", json_object_size(headers) ==
                      s.out.header_count + (s.out.content_type.len > 0));
+    for (unsigned i = 0; i < s.out.header_count; i++)
+        check_header(headers, &s.out.headers[i]);
     body = s.out.body.len > 0 ? load(s.out.body) : json_null();
     HOLDS("(4)", json_equal(json_object_get(verdict, "body"), body));
     json_decref(body);
     json_decref(verdict);
+}
+
+/* ---- (5): the same with texts ---- */
+
+/* Makes the texts of the limits, as an active policy has them. */
+static const struct sl_limit_texts *make_texts(void)
+{
+    static struct sl_plan_limit plans[SL_PARTS];
+
+    s.policy.rules = s.rules;
+    s.policy.rule_count = s.d.shown_count;
+    for (unsigned i = 0; i < s.d.shown_count; i++) {
+        plans[i] = (struct sl_plan_limit){.form = s.d.shown[i].form,
+                                          .numbers = *s.d.shown[i].numbers};
+        s.rules[i].index = i;
+        s.rules[i].plans = &plans[i];
+        s.d.shown[i].numbers = &plans[i].numbers;
+    }
+    return sl_render_texts(&s.policy, &s.texts);
+}
+
+static void check_texts(void)
+{
+    static struct sl_rendered again;
+    struct sl_buf verdict;
+
+    s.d.texts = make_texts();
+    HOLDS("setup", s.d.texts || s.d.shown_count == 0);
+    HOLDS("(5)", sl_render(&s.d, &s.arena, &again) == 0);
+    HOLDS("(5)", again.header_count == s.out.header_count);
+    for (unsigned i = 0; i < s.out.header_count && good; i++) {
+        HOLDS("(5)", sl_str_eq(again.headers[i].name, s.out.headers[i].name));
+        HOLDS("(5)", sl_str_eq(again.headers[i].value, s.out.headers[i].value));
+    }
+    sl_buf_init(&verdict, 1 << 20, &sl_alloc_libc);
+    HOLDS("(5)", sl_render_verdict(&s.d, &again, false, &verdict) == 0);
+    HOLDS("(5)", sl_str_eq(sl_buf_str(&verdict), sl_buf_str(&s.buf)));
+    sl_buf_done(&verdict);
+    s.d.texts = NULL;
 }
 
 static bool episode(uint64_t seed, uint64_t *steps)
@@ -368,6 +420,7 @@ static bool episode(uint64_t seed, uint64_t *steps)
     if (good) {
         check_headers();
         check_verdict();
+        check_texts();
         HOLDS("(3)", (s.out.body.len > 0) == !s.d.allowed);
     }
     if (good && !s.d.allowed) {
@@ -386,6 +439,6 @@ static bool episode(uint64_t seed, uint64_t *steps)
 const struct property prop_render = {
     .name = "render",
     .steps = 20000,
-    .cases = {{"render (1) (2) (3) (4) what is rendered is read back",
+    .cases = {{"render (1) (2) (3) (4) (5) what is rendered is read back",
                episode}},
 };

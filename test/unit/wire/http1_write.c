@@ -173,6 +173,79 @@ TEST(unfit)
     CHECK(writes(&answer, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
 }
 
+/* By the letter of RFC 9110, 5.6.2 and 5.5. */
+static bool allows(bool name, int c)
+{
+    if (!name)
+        return c == '\t' || (c >= 0x20 && c != 0x7f);
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+/* Is a field of this name and value written? */
+static bool is_written(struct sl_buf *out, struct sl_str name,
+                       struct sl_str value)
+{
+    struct sl_http1_field field = {name, value};
+    struct sl_http1_answer answer = {
+        .status = 200, .fields = &field, .field_count = 1, .minor = 1};
+    size_t without = sizeof("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
+                            "Connection: close\r\n\r\n") -
+                     1;
+
+    sl_buf_clear(out);
+    CHECK_EQ(sl_http1_write(out, &answer), 0);
+    CHECK(out->len == without ||
+          out->len == without + name.len + value.len + 4);
+    return out->len > without;
+}
+
+/* Does the reader accept it? */
+static bool is_read(struct sl_buf *in, struct sl_str name, struct sl_str value)
+{
+    static const struct sl_http1_limits limits = {8192, 16384, 1024};
+    static struct sl_http1 parser;
+
+    sl_buf_clear(in);
+    CHECK_EQ(sl_buf_addf(in, "GET / HTTP/1.1\r\nHost: a\r\n"), 0);
+    CHECK_EQ(sl_buf_add(in, name), 0);
+    CHECK_EQ(sl_buf_add(in, SL_STR(": ")), 0);
+    CHECK_EQ(sl_buf_add(in, value), 0);
+    CHECK_EQ(sl_buf_add(in, SL_STR("\r\n\r\n")), 0);
+    sl_http1_begin(&parser, &limits);
+    return sl_http1_read(&parser, in) == SL_HTTP1_DONE;
+}
+
+/* Every byte at every place of texts that are shorter than a register, as long,
+ * and longer; CR and LF end a line for the reader. */
+TEST(every_byte)
+{
+    static const size_t lens[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33};
+    unsigned wrong = 0;
+    struct sl_buf buf;
+    char text[33];
+
+    CASE("reader and writer allow the same bytes at every place");
+    sl_buf_init(&buf, 16384, &sl_alloc_libc);
+    for (size_t l = 0; l < SL_LEN(lens); l++)
+        for (size_t at = 0; at < lens[l]; at++)
+            for (int i = 0; i < 512; i++) {
+                bool name = i < 256;
+                int c = i & 255;
+                struct sl_str odd = {text, lens[l]};
+                struct sl_str names = name ? odd : SL_STR("n");
+                struct sl_str value = name ? SL_STR("v") : odd;
+
+                memset(text, 'x', sizeof(text));
+                text[at] = (char)c;
+                wrong += is_written(&buf, names, value) != allows(name, c);
+                if (c != '\r' && c != '\n' && c != ':')
+                    wrong += is_read(&buf, names, value) != allows(name, c);
+            }
+    CHECK_EQ(wrong, 0);
+    sl_buf_done(&buf);
+}
+
 TEST(reasons)
 {
     static const int known[] = {

@@ -233,17 +233,17 @@ static void no_memory(void)
     CHECK(done);
 }
 
-/* Every byte at every place of texts that end before, at and behind a word. */
+/* Every byte at every place of texts of up to two and a half registers. */
 static void runs(void)
 {
     unsigned wrong = 0;
 
     CASE("plain bytes are passed up to the first that is not");
-    for (size_t len = 0; len <= 20; len++)
+    for (size_t len = 0; len <= 40; len++)
         for (size_t at = 0; at < len; at++)
             for (int c = 0; c < 256; c++) {
                 bool plain = c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-                char text[20];
+                char text[40];
 
                 memset(text, 'x', sizeof(text));
                 text[at] = (char)c;
