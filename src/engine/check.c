@@ -63,6 +63,7 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *active,
     d->spend = spend;
     d->tagged = active->in_slots;
     d->policy = active->policy;
+    d->generation = active->generation;
     d->texts = active->texts;
     d->route = &active->policy->fallback;
     d->plan = active->policy->plans.fallback;

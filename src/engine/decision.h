@@ -277,6 +277,13 @@ struct sl_limit_texts {
     struct sl_str policy; /* "ai";q=5;w=60, of RateLimit-Policy; "": none */
 };
 
+/* Are these the same bytes in memory? Two texts of one policy that are equal
+ * need not be. */
+static inline bool sl_is_same_text(struct sl_str a, struct sl_str b)
+{
+    return a.at == b.at && a.len == b.len;
+}
+
 struct sl_decision {
     /* The verdict. */
     bool not_limited; /* enabled: false, mode: off, or a route without limits:
@@ -324,6 +331,8 @@ struct sl_decision {
 
     /* Its inputs. */
     const struct sl_policy *policy; /* borrowed: the caller holds a reference */
+    uint64_t generation; /* of the policy: while it is the same, texts of the
+                          * policy are where they were; 0: unknown */
     const struct sl_limit_texts *texts; /* likewise; see sl_limit_texts_of() */
     const struct sl_route *route;       /* never NULL after begin */
     unsigned plan;
@@ -377,6 +386,7 @@ struct sl_depth {
 /* A policy with its bindings and switches. */
 struct sl_active_policy {
     _Atomic unsigned refs;
+    uint64_t generation; /* of all active policies of the process, from 1 */
     struct sl_policy *policy;
     struct sl_limit_binding
         *stored; /* by rule: 2i the rule, 2i + 1 its candidate */

@@ -47,6 +47,7 @@ static void describe(const struct sl_rule *rule, bool candidate,
 static struct sl_active_policy *new_active(struct sl_policy *policy,
                                            const struct sl_alloc *alloc)
 {
+    static _Atomic uint64_t generations;
     size_t n = 2 * (size_t)policy->rule_total;
     size_t size = sizeof(struct sl_active_policy) +
                   2 * n * sizeof(struct sl_limit_binding) +
@@ -61,6 +62,8 @@ static struct sl_active_policy *new_active(struct sl_policy *policy,
         return NULL;
     memset(active, 0, size);
     atomic_init(&active->refs, 1);
+    active->generation =
+        atomic_fetch_add_explicit(&generations, 1, memory_order_relaxed) + 1;
     active->alloc = alloc;
     active->size = size;
     active->policy = sl_policy_ref(policy);

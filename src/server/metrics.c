@@ -92,11 +92,12 @@ const char *const sl_lookup_words[SL_LOOKUPS] = {
  *
  *     route 3, rule 1 --> cache --> series "ai-minute", "ai", 429, deny
  *                           |
- *                           v empty, or other texts: find by hash
+ *                           v empty, or others: find by hash
  *
  * After a reload the same indices may have other names. A cache entry is used
- * only if its texts are equal. The comparison costs a few nanoseconds and needs
- * neither generations nor a reference to the policy.
+ * if it has the same texts: at the same addresses, and from the same policy,
+ * which decisions name by a number. Texts that are no part of a policy have the
+ * number 0 and are always found by hash.
  *
  * Invariants. (test/unit/server/metrics.c checks them.)
  *   (1) There are never more than SL_SERIES series. Without room or memory,
@@ -247,23 +248,44 @@ static struct sl_series *find_other(struct sl_metrics *stats,
     }
 }
 
-static struct sl_series *find_series(struct sl_metrics *stats,
-                                     const struct sl_labels *labels,
-                                     unsigned hint)
+/* Returns NULL: see (1). */
+static struct sl_series *look_up(struct sl_metrics *stats,
+                                 const struct sl_labels *labels)
 {
-    struct sl_series **cached =
-        &stats->cache[labels->kind][hint % SL_SERIES_CACHE];
-    struct sl_series *series;
-    uint16_t *place;
+    uint16_t *place = find_place(stats, labels);
 
-    if (*cached && same(&(*cached)->labels, labels))
-        return *cached;
-    place = find_place(stats, labels);
-    series =
-        *place ? stats->series[*place - 1] : add_series(stats, labels, place);
+    return *place ? stats->series[*place - 1]
+                  : add_series(stats, labels, place);
+}
+
+/* Are these the same texts of the same policy? */
+static inline bool is_cached(const struct sl_cached_series *cached,
+                             const struct sl_labels *labels,
+                             uint64_t generation)
+{
+    return generation > 0 && cached->generation == generation &&
+           sl_is_same_text(cached->labels.limit, labels->limit) &&
+           sl_is_same_text(cached->labels.endpoint, labels->endpoint) &&
+           cached->labels.status == labels->status &&
+           cached->labels.result == labels->result;
+}
+
+/* `generation` is that of the policy that has the texts, or 0. */
+static inline struct sl_series *find_series(struct sl_metrics *stats,
+                                            const struct sl_labels *labels,
+                                            unsigned hint, uint64_t generation)
+{
+    struct sl_cached_series *cached =
+        &stats->cache[labels->kind][hint % SL_SERIES_CACHE];
+
+    struct sl_series *series;
+
+    if (is_cached(cached, labels, generation))
+        return cached->series;
+    series = look_up(stats, labels);
     if (!series)
         return find_other(stats, labels);
-    *cached = series;
+    *cached = (struct sl_cached_series){generation, *labels, series};
     return series;
 }
 
@@ -464,7 +486,7 @@ static void count_verdict(struct sl_metrics *stats, const struct sl_decision *d)
     }
     hint = hint * 7 + d->route->index * 31 + (unsigned)labels.result * 5 +
            (unsigned)d->status;
-    add(&find_series(stats, &labels, hint)->values[0], 1);
+    add(&find_series(stats, &labels, hint, d->generation)->values[0], 1);
 }
 
 static void count_wait(struct sl_metrics *stats, const struct sl_decision *d)
@@ -474,7 +496,7 @@ static void count_wait(struct sl_metrics *stats, const struct sl_decision *d)
 
     if (d->allowed || d->retry_in < 0)
         return;
-    observe(find_series(stats, &labels, d->route->index)->values,
+    observe(find_series(stats, &labels, d->route->index, d->generation)->values,
             sl_wait_bounds, SL_WAIT_BOUNDS, d->retry_in, 1);
 }
 
@@ -536,14 +558,16 @@ static void count_use(struct sl_metrics *stats, const struct sl_decision *d,
     unsigned hint = shown->rule->index * 7 + d->route->index;
 
     if (shown->rule->kind == SL_QUOTA)
-        add(&find_series(stats, &labels, hint)->values[0], shown->cost);
+        add(&find_series(stats, &labels, hint, d->generation)->values[0],
+            shown->cost);
 }
 
 static void count_limit(struct sl_metrics *stats, const struct sl_decision *d,
                         const struct sl_limit_view *shown)
 {
     struct sl_labels labels = {.kind = SL_OF_LIMIT, .limit = shown->rule->name};
-    sl_stat *values = find_series(stats, &labels, shown->rule->index)->values;
+    sl_stat *values =
+        find_series(stats, &labels, shown->rule->index, d->generation)->values;
 
     if (!d->allowed) {
         if (shown->rule->kind == SL_QUOTA && !shown->allowed &&
@@ -608,8 +632,8 @@ static void count_tenant(struct sl_metrics *stats, const struct sl_decision *d)
     while (at < conf->tenant_count && !equal(conf->tenants[at], tenant))
         at++;
     if (at < conf->tenant_count)
-        labels.limit = tenant;
-    values = find_series(stats, &labels, at)->values;
+        labels.limit = conf->tenants[at];
+    values = find_series(stats, &labels, at, d->generation)->values;
     if (d->allowed) {
         add(&values[find_name(d, SL_SCOPE_USER).len > 0
                         ? OF_TENANT_ALLOWED_USER
@@ -636,7 +660,7 @@ void sl_metrics_blocks(struct sl_metrics *stats, const struct sl_decision *d)
         struct sl_labels labels = {.kind = SL_OF_LIMIT, .limit = rule->name};
 
         if (sl_penalty_begins(d, i))
-            add(&find_series(stats, &labels, rule->index)
+            add(&find_series(stats, &labels, rule->index, d->generation)
                      ->values[OF_LIMIT_PENALTY],
                 1);
     }
@@ -700,7 +724,8 @@ static void count_throttle(struct sl_metrics *stats, enum sl_result result,
     };
 
     if (times > 0)
-        add(&find_series(stats, &labels, (unsigned)status)->values[0], times);
+        add(&find_series(stats, &labels, (unsigned)status, 0)->values[0],
+            times);
 }
 
 void sl_metrics_throttles(struct sl_metrics *stats,

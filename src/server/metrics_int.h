@@ -152,7 +152,11 @@ struct sl_metrics {
 
     /* Used by the owner only: where a series is. */
     uint16_t index[2 * 4096]; /* open addressing; series + 1, 0: none */
-    struct sl_series *cache[SL_OF_KINDS][SL_SERIES_CACHE];
+    struct sl_cached_series {
+        uint64_t generation;     /* see sl_decision; 0: the texts may move */
+        struct sl_labels labels; /* those of the policy, not copies */
+        struct sl_series *series;
+    } cache[SL_OF_KINDS][SL_SERIES_CACHE];
 };
 
 #endif

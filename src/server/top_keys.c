@@ -48,17 +48,26 @@ enum {
 
 #define SL_TOP_KEYS_CACHE 256
 
+/* The last place of a rule and route. The addresses are those of the names in a
+ * policy, which decisions name by a number: with the same number they are the
+ * same names. */
+struct cached {
+    uint64_t generation; /* 0: nothing */
+    struct sl_str limit, endpoint;
+    unsigned place;
+};
+
 struct sl_top_keys {
     const struct sl_alloc *alloc;
     struct sl_hash_key secret;
     pthread_mutex_t lock;
     uint64_t turns; /* spans that have ended */
     sl_ns started;
-    sl_ns begun;                       /* of the present span */
-    sl_ns begun_before;                /* of the one before it */
-    unsigned order[SL_TOP_KEYS_SPANS]; /* which of `spans` is which */
-    uint16_t own[SL_TOP_KEYS_LABELS];  /* the identity map */
-    uint16_t cache[SL_TOP_KEYS_CACHE]; /* by rule and route; place + 1 */
+    sl_ns begun;                            /* of the present span */
+    sl_ns begun_before;                     /* of the one before it */
+    unsigned order[SL_TOP_KEYS_SPANS];      /* which of `spans` is which */
+    uint16_t own[SL_TOP_KEYS_LABELS];       /* the identity map */
+    struct cached cache[SL_TOP_KEYS_CACHE]; /* by rule and route */
     struct sl_top_keys_labels places;
     struct sl_sketch spans[SL_TOP_KEYS_SPANS];
 };
@@ -72,8 +81,7 @@ static struct sl_sketch *span_of(struct sl_top_keys *top, unsigned which)
  *
  * The cost of a decision: an uncontended lock, a short hash of each key (limits
  * of the same caller share it), one lookup of the limit and endpoint (a cache
- * by their indices, used only if the names are equal), one lookup in the
- * sketch.
+ * by their indices), one lookup in the sketch.
  */
 
 const char *const sl_measure_names[SL_MEASURES] = {"denied", "allowed", "cost"};
@@ -227,20 +235,21 @@ static unsigned make_place(struct sl_top_keys *top,
 static unsigned find_place(struct sl_top_keys *top, const struct sl_decision *d,
                            const struct sl_limit_view *shown)
 {
-    struct sl_str endpoint = d->route->endpoint;
-    unsigned hint = shown->rule->index * 7 + d->route->index * 31;
-    uint16_t *cached = &top->cache[hint % SL_TOP_KEYS_CACHE];
-    const struct sl_top_keys_label *place;
+    const struct sl_route *route = d->route;
+    const struct sl_rule *rule = shown->rule;
+    unsigned hint = rule->index * 7 + route->index * 31;
+    struct cached *cached = &top->cache[hint % SL_TOP_KEYS_CACHE];
 
-    if (*cached) {
-        place = &top->places.list[*cached - 1];
-        if (is_kept(&place->limit, shown->rule->name) &&
-            is_kept(&place->scope, shown->scope) &&
-            is_kept(&place->endpoint, endpoint))
-            return *cached - 1u;
+    if (d->generation == 0 || cached->generation != d->generation ||
+        !sl_is_same_text(cached->limit, rule->name) ||
+        !sl_is_same_text(cached->endpoint, route->endpoint) ||
+        !is_kept(&top->places.list[cached->place].scope, shown->scope)) {
+        cached->place = make_place(top, shown, route->endpoint);
+        cached->generation = d->generation;
+        cached->limit = rule->name;
+        cached->endpoint = route->endpoint;
     }
-    *cached = (uint16_t)(make_place(top, shown, endpoint) + 1);
-    return *cached - 1u;
+    return cached->place;
 }
 
 /* ---- decisions ---- */

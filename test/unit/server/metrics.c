@@ -313,6 +313,39 @@ static void check_durations(void)
     counted_close(&c);
 }
 
+/* A new policy may have other names at the same addresses and indices. */
+static void check_generations(void)
+{
+    static struct made m;
+    struct counted c;
+
+    CASE("the same place in memory is another name in another policy");
+    counted_open(&c, 1);
+    make(&m, 1, 1);
+    m.d.generation = 1;
+    sl_metrics_verdict(c.stats[0], &m.d);
+    sl_metrics_verdict(c.stats[0], &m.d);
+    m.limit[1] = '2';
+    m.d.generation = 2;
+    sl_metrics_verdict(c.stats[0], &m.d);
+    HAS(&c, "decisions_total{limit='l1',endpoint='e1',status='429',result='"
+            "deny'} 2");
+    HAS(&c, "decisions_total{limit='l2',endpoint='e1',status='429',result='"
+            "deny'} 1");
+
+    CASE("names that no policy has are compared as texts");
+    m.d.generation = 0;
+    m.limit[1] = '3';
+    sl_metrics_verdict(c.stats[0], &m.d);
+    m.limit[1] = '4';
+    sl_metrics_verdict(c.stats[0], &m.d);
+    HAS(&c, "decisions_total{limit='l3',endpoint='e1',status='429',result='"
+            "deny'} 1");
+    HAS(&c, "decisions_total{limit='l4',endpoint='e1',status='429',result='"
+            "deny'} 1");
+    counted_close(&c);
+}
+
 /* The same indices mean other names after a reload. */
 static void check_reload(void)
 {
@@ -445,6 +478,7 @@ int main(void)
     check_ceiling();
     check_open_metrics();
     check_durations();
+    check_generations();
     check_reload();
     check_upstream();
     check_no_memory();

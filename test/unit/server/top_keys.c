@@ -135,6 +135,31 @@ static void check_edges(void)
     end();
 }
 
+/* A new policy may have other names at the same addresses and indices. */
+static void check_generations(void)
+{
+    static struct sl_decision d;
+
+    CASE("the same place in memory is another name in another policy");
+    begin();
+    made_up(&d, 1);
+    for (d.generation = 1; d.generation < 4; d.generation++) {
+        ((char *)d.route->endpoint.at)[1] = (char)('0' + d.generation);
+        for (unsigned i = 0; i < d.generation; i++)
+            sl_top_keys_decision(tops[0], &d);
+    }
+    for (unsigned i = 1; i < 4; i++) {
+        char endpoint[4];
+
+        snprintf(endpoint, sizeof(endpoint), "e%u", i);
+        look((struct sl_top_keys_query){.by = SL_ALLOWED,
+                                        .endpoint = sl_str_c(endpoint)});
+        CHECK_EQ(answer.count, 1);
+        CHECK_EQ(answer.rows[0].count[SL_ALLOWED], i);
+    }
+    end();
+}
+
 static void pass(unsigned thread, unsigned key, const char *endpoint)
 {
     static struct sl_decision d;
@@ -222,6 +247,7 @@ int main(void)
 {
     check_threads();
     check_edges();
+    check_generations();
     check_bounds();
     check_memory();
     return CHECK_DONE();
