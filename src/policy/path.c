@@ -28,7 +28,7 @@
  */
 #include <string.h>
 
-#include "base/str.h"
+#include "base/sixteen.h"
 #include "policy/route.h"
 
 enum kind {
@@ -465,6 +465,24 @@ static unsigned add_readings(struct sl_str text, char *room, size_t size,
     return count;
 }
 
+/* The next byte from `i` on that is not plain, or the end. */
+static inline size_t skip_plain(struct sl_str text, size_t i)
+{
+    for (;;) {
+        size_t left = text.len - i, run;
+        sl_sixteen v = left < 16 ? sl_sixteen_load_few(text.at + i, left)
+                                 : sl_sixteen_load(text.at + i);
+
+        /* A NUL is not plain: it ends fewer than sixteen bytes. */
+        run = sl_sixteen_first(
+            (sl_sixteen)((v == '/') | (v == '\\') | (v == '%') | (v == ';') |
+                         (v == '?') | (v == '#') | (v == 0)));
+        i += run;
+        if (run < 16)
+            return i;
+    }
+}
+
 /* Is the path already canonical? It begins with a slash, has no two in a row
  * and none at its end, no segment that begins with a dot, and only plain bytes
  * before a query. */
@@ -478,8 +496,7 @@ static bool read_plain(struct sl_str text, struct sl_path *ret)
     ret->count = 0;
     ret->deep = ret->cut = false;
     do {
-        while (i < text.len && kinds[(unsigned char)text.at[i]] == PLAIN)
-            i++;
+        i = skip_plain(text, i);
         kind = i < text.len ? kinds[(unsigned char)text.at[i]] : QUERY;
         if (i == start || text.at[start] == '.' ||
             (kind != SLASH && kind != QUERY) || ret->count == SL_PATH_SEGMENTS)

@@ -13,6 +13,7 @@
  */
 #include "policy/route.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -456,14 +457,16 @@ bool sl_pattern_covers(const struct sl_pattern *wide,
  * not better than the one found.
  *
  * Bound  Each node is entered at most once for a path, so the cost is at most
- *        the number of segments in all patterns. A segment is hashed once and
+ *        the number of segments in all patterns. A segment is compared with
+ *        the word of a node that has one only. Otherwise it is hashed once and
  *        compared only if the hash agrees; longer ones than every word are not
  *        hashed.
  *
  * The hash needs no secret: clients do not choose the contents of the table.
  */
 
-#define NONE 0 /* no node, no entry: the root is not a child */
+#define NONE 0        /* no node, no entry: the root is not a child */
+#define MANY UINT_MAX /* more than one node */
 
 struct entry {
     unsigned route;
@@ -476,6 +479,7 @@ struct node {
     struct sl_str word; /* a pattern's; compared without case */
     uint32_t hash;      /* of the word and the parent */
     unsigned parent;
+    unsigned only;   /* the child for a word, NONE, or MANY: by the hash */
     unsigned star;   /* the child for any segment */
     unsigned lowest; /* route here or below */
     unsigned ends;   /* entries for paths that end here */
@@ -580,6 +584,8 @@ static unsigned step(struct sl_routes *tree, unsigned parent,
     if (child == NONE) {
         child = add_node(tree, parent, segment->word, hash);
         tree->slots[slot] = child;
+        tree->nodes[parent].only =
+            tree->nodes[parent].only == NONE ? child : MANY;
         if (tree->longest < segment->word.len)
             tree->longest = segment->word.len;
     }
@@ -682,7 +688,7 @@ struct search {
     unsigned method;
     unsigned from;
     unsigned best;
-    unsigned hashed; /* segments whose hash is known */
+    uint64_t hashed; /* segments whose hash is known, as bits */
     uint32_t hash[SL_PATH_SEGMENTS];
 };
 
@@ -699,18 +705,23 @@ static void look_at(struct search *s, unsigned entry)
     }
 }
 
+_Static_assert(SL_PATH_SEGMENTS <= 64, "`hashed` has a bit for each");
+
 static unsigned word_child(struct search *s, unsigned at, unsigned depth)
 {
     struct sl_str word = s->path->segment[depth];
-    unsigned slot;
+    unsigned only = s->tree->nodes[at].only, slot;
+    uint64_t bit = UINT64_C(1) << depth;
 
-    if (s->hashed == depth) {
-        if (word.len <= s->tree->longest)
-            s->hash[depth] = hash_word(word);
-        s->hashed++;
-    }
+    if (only != MANY)
+        return only != NONE && sl_str_eq_nocase(s->tree->nodes[only].word, word)
+                   ? only
+                   : NONE;
     if (word.len > s->tree->longest)
         return NONE;
+    if (!(s->hashed & bit))
+        s->hash[depth] = hash_word(word);
+    s->hashed |= bit;
     return find_child(s->tree, at, word, hash_below(s->hash[depth], at), &slot);
 }
 
