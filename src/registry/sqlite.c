@@ -28,9 +28,13 @@
  * that has waited do not wait, too, until a transaction begins again. */
 #define BUSY_MS       1000
 #define BUSY_AGAIN_MS 20
-/* At the start, for a shared file, until its state was read; and later, if the
- * start did not get it. */
-#define OPEN_MS       3000
+/* For a shared file: at the start, until its state was read. */
+#define OPEN_MS 3000
+/* How often and how long the start then looks whether its holder keeps it. */
+#define KEPT_LOOKS 25
+#define KEPT_MS    10
+/* If the start did not get it: how long an attempt to open it may wait, and
+ * the time between two attempts. */
 #define REOPEN_MS     100
 #define REOPEN_PERIOD (200 * SL_MS)
 
@@ -112,6 +116,34 @@ static int find_holder(const char *path)
     if (file)
         fclose(file);
     return found;
+}
+
+/* Returns whether the process exists and is not stopped. */
+static bool is_running(int pid)
+{
+    char path[32], line[512];
+    const char *state = NULL;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    file = fopen(path, "re");
+    if (file && fgets(line, sizeof(line), file))
+        state = strrchr(line, ')'); /* behind its name */
+    if (file)
+        fclose(file);
+    return state && strlen(state) > 2 && !strchr("TtXZ", state[2]);
+}
+
+/* Returns whether this process runs and does not release the file. Processes
+ * that share it release it after each transaction. */
+static bool is_kept(const char *path, int holder)
+{
+    for (int i = 0; i < KEPT_LOOKS; i++) {
+        if (holder == 0 || !is_running(holder) || find_holder(path) != holder)
+            return false;
+        sqlite3_sleep(KEPT_MS);
+    }
+    return true;
 }
 
 /* Returns the error of SQLite as one of ours, with a sentence "PATH: ...". */
@@ -325,9 +357,9 @@ static int set_journal(sqlite3 *db, const char *path, struct sl_diag *diag)
 }
 
 struct opening {
-    int patience; /* ms, for a shared file that is locked */
+    bool is_start; /* of the daemon; false: a later attempt */
     bool shared;
-    bool is_busy; /* it failed because a shared file is locked */
+    bool is_busy; /* it failed because a shared file is locked for now */
 };
 
 /* Called by SQLite while a shared file is opened and is locked: other daemons
@@ -337,7 +369,7 @@ static int wait_open(void *ctx, int count)
     const struct opening *o = ctx;
 
     sqlite3_sleep(2); /* ms */
-    return count < o->patience / 2;
+    return count < (o->is_start ? OPEN_MS : REOPEN_MS) / 2;
 }
 
 /* The file is locked from here on while it is open, unless it is shared. */
@@ -409,6 +441,21 @@ static void set_once(void)
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
+/* The sentence names the process that has locked the file. */
+static int refuse_busy(sqlite3 *db, const char *path, struct opening *o,
+                       struct sl_diag *diag)
+{
+    int holder = o->is_start ? find_holder(path) : 0;
+
+    if (!is_kept(path, holder))
+        return fault(db, diag);
+    o->is_busy = false;
+    return sl_diag_error(diag, SLUICE_ESTORE,
+                         "process %d uses the registry %s by itself; stop it, "
+                         "or choose another file with --usage sqlite:PATH",
+                         holder, path);
+}
+
 static int open_file(const char *path, struct opening *o, sqlite3 **ret,
                      struct sl_diag *diag)
 {
@@ -436,7 +483,7 @@ static int open_file(const char *path, struct opening *o, sqlite3 **ret,
     o->is_busy = err == SLUICE_ESTORE && o->shared &&
                  (sqlite3_errcode(db) & 0xff) == SQLITE_BUSY;
     if (o->is_busy)
-        err = fault(db, diag); /* names the process that has locked it */
+        err = refuse_busy(db, path, o, diag);
     if (err) {
         sqlite3_close(db);
         return err;
@@ -470,6 +517,7 @@ static int open_path(const char *path, struct opening *o, sqlite3 **ret,
 struct file {
     sqlite3 *db;        /* NULL: not open yet; see `why` */
     struct sl_diag why; /* a shared file was locked when it was opened */
+    bool is_unfit;      /* later it was damaged, or of another program */
     sl_ns next_try;     /* monotonic */
     const struct sl_database *owner;
     bool was_busy;    /* another process had locked it for BUSY_MS */
@@ -540,11 +588,11 @@ static int fail(struct sl_database *db)
     return fault(file, &db->diag);
 }
 
-static int refuse_away(struct sl_database *db)
+static int refuse_away(struct sl_database *db, int err)
 {
     db->diag = file_of(db)->why;
-    db->is_temporary = true;
-    return SLUICE_ESTORE;
+    db->is_temporary = !file_of(db)->is_unfit;
+    return err;
 }
 
 static int step(struct sl_database *db, enum sl_query query)
@@ -552,7 +600,7 @@ static int step(struct sl_database *db, enum sl_query query)
     int code;
 
     if (!file_of(db)->db)
-        return refuse_away(db);
+        return refuse_away(db, SLUICE_ESTORE);
     code = sqlite3_step(statement(db, query));
     note_busy(file_of(db), query, code);
     if (code == SQLITE_ROW)
@@ -601,7 +649,7 @@ static int script(struct sl_database *db, const char *sql)
     struct file *f = file_of(db);
 
     if (!f->db)
-        return refuse_away(db);
+        return refuse_away(db, SLUICE_ESTORE);
     return sqlite3_exec(f->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0
                                                                    : fail(db);
 }
@@ -610,7 +658,7 @@ static int script(struct sl_database *db, const char *sql)
 static int scrub(struct sl_database *db)
 {
     if (!file_of(db)->db)
-        return refuse_away(db);
+        return refuse_away(db, SLUICE_ESTORE);
     return run(file_of(db)->db, "PRAGMA wal_checkpoint(TRUNCATE)") == SQLITE_OK
                ? 0
                : SLUICE_ESTORE;
@@ -659,11 +707,11 @@ static int prepare(struct file *f, struct sl_diag *diag)
     return 0;
 }
 
-/* *ret_busy: it is shared, and another process has locked it. */
-static int open_all(struct file *f, int patience, bool *ret_busy,
+/* *ret_busy: it is shared, and another process has locked it for now. */
+static int open_all(struct file *f, bool is_start, bool *ret_busy,
                     struct sl_diag *diag)
 {
-    struct opening o = {.patience = patience};
+    struct opening o = {.is_start = is_start};
     int err = open_path(f->where, &o, &f->db, diag);
 
     if (!err) {
@@ -691,7 +739,7 @@ static int sqlite_open_file(struct sl_database *db, const char *where,
     memcpy(f->where, where, size);
     f->owner = db;
     db->conn = f;
-    err = open_all(f, OPEN_MS, &db->is_away, diag);
+    err = open_all(f, true, &db->is_away, diag);
     if (db->is_away)
         f->why = *diag;
     else if (err)
@@ -708,12 +756,11 @@ static int reopen(struct sl_database *db)
     if (f->db)
         return 0;
     if (sl_clock_mono() < f->next_try)
-        return refuse_away(db);
-    err = open_all(f, REOPEN_MS, &busy, &f->why);
+        return refuse_away(db, SLUICE_ESTORE);
+    err = open_all(f, false, &busy, &f->why);
     f->next_try = sl_clock_mono() + REOPEN_PERIOD;
-    if (err)
-        db->diag = f->why;
-    return err;
+    f->is_unfit = err && !busy;
+    return err ? refuse_away(db, err) : 0;
 }
 
 const struct sl_driver sl_driver_sqlite = {

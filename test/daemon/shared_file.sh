@@ -70,4 +70,21 @@ kill -9 "$holder" 2>/dev/null
 check 'when the process has ended, it reads the file' until_ reports
 check 'and logs it' said 'database reached'
 stop
+
+# A daemon that does not share the file keeps it.
+start -c p.yaml --store memory: --usage sqlite:./alone.db --journal none
+check 'a daemon has a file for itself' reports
+first=$pid
+start -c p.yaml --store memory: --usage 'sqlite:./alone.db?shared' \
+    --journal none
+check 'another that would share it ends' is 5
+check 'and names the first' has "$err" "process $first uses the registry"
+kill -STOP "$first"
+start -c p.yaml --store memory: --usage 'sqlite:./alone.db?shared' \
+    --journal none
+check 'while the first is stopped, it serves without the file' \
+    said 'starting without it'
+kill -9 "$first"
+check 'and reads it when the first has ended' until_ reports
+stop
 finish
