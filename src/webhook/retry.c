@@ -56,17 +56,15 @@ static sl_ns wait_for(const struct sl_attempt *a, sl_ns delay)
     return a->retry_after < 2 * delay ? a->retry_after : 2 * delay;
 }
 
-/* How long the endpoint gets nothing. The last attempt has no delay. */
+/* How long the endpoint gets nothing: never longer than the message itself
+ * waits. The last attempt has no delay. */
 static sl_ns slow_for(const struct sl_attempt *a, const struct sl_retry *retry)
 {
-    sl_ns most = SLOW_MOST, span = most;
+    bool again = retry->result == SL_ATTEMPT_RETRY;
+    sl_ns most = again ? retry->retry_in : SLOW_MOST, span = SLOW_MOST;
 
-    if (a->retry_after != SL_NS_NONE && a->retry_after > 0) {
-        most = SL_HOUR;
-        span = a->retry_after;
-    } else if (retry->result == SL_ATTEMPT_RETRY) {
-        span = retry->retry_in;
-    }
+    if (a->retry_after != SL_NS_NONE && a->retry_after > 0)
+        span = a->retry_after < SL_HOUR ? a->retry_after : SL_HOUR;
     return span < most ? span : most;
 }
 

@@ -22,8 +22,10 @@
  *   (3) The sixth failure is the last.
  *   (4) An endpoint is disabled by the 20th failure in a row or by 410, and by
  *       nothing else.
- *   (5) Only 429, 502, 504 and time-outs slow an endpoint down, for no longer
- *       than an hour.
+ *   (5) Only 429, 502, 504 and time-outs slow an endpoint down: for no longer
+ *       than the delay of the message, or a minute after the last attempt; for
+ *       more than a minute only if Retry-After says so, and for an hour at
+ *       most.
  */
 #ifndef SL_WEBHOOK_RETRY_H
 #define SL_WEBHOOK_RETRY_H

@@ -281,6 +281,18 @@ until_ idle
 check 'the next message waits, too' has_hits '/status/429?after=8' 1
 set_clock 30008
 check 'until the time has come' until_ has_hits '/status/429?after=8' 2
+set_clock 30100
+endpoint long_after '/status/429?after=3600'
+message long_after
+check 'a Retry-After of an hour' until_ is_state "$message" waiting
+check 'is honoured up to twice the delay' has "$out" '"next":"2026-11-15T20:21:50Z"'
+ask "/v1/webhooks/endpoints/$endpoint"
+check 'and stops the endpoint for no longer' has "$out" '"next":"2026-11-15T20:21:50Z"'
+set_clock 30109
+until_ idle
+check 'nothing is sent before' has_hits '/status/429?after=3600' 1
+set_clock 30110
+check 'and then it is' until_ has_hits '/status/429?after=3600' 2
 endpoint long /long
 message long
 check 'an endless answer is cut' until_ is_state "$message" delivered

@@ -124,6 +124,14 @@ TEST(slow)
                        .status = 429, .retry_after = 2 * SL_HOUR, .before = 4})
                  .slow,
              SL_HOUR);
+    for (unsigned i = 0; i < 6; i++)
+        for (sl_ns after = SL_S; after < 3 * SL_HOUR; after += 7 * SL_S) {
+            struct sl_retry r = judge((struct sl_attempt){
+                .status = 429, .retry_after = after, .before = i});
+
+            CHECK(r.slow > 0 && r.slow <= SL_HOUR && r.slow <= after);
+            CHECK(r.slow <= (i < 5 ? r.retry_in : SL_MIN));
+        }
     CHECK_EQ(judge((struct sl_attempt){.status = 200,
                                        .timed_out = true,
                                        .retry_after = SL_NS_NONE})
