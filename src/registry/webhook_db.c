@@ -778,8 +778,8 @@ static int replay_range(struct sl_registry *r, struct sl_job *job)
                   SL_WEBHOOK_REPLAY_MOST);
     while (!err && (found = sl_query_next(db, SL_QUERY_MESSAGES_OF, NULL, "tt",
                                           &id, &type)) == 1)
-        if (w->type.len > 0 ? matches(w->type, type)
-                            : sl_webhook_matches(row.events, type))
+        if (sl_webhook_matches(row.events, type) &&
+            (w->type.len == 0 || matches(w->type, type)))
             err = replay_one(db, w, id, row.org, job->now);
     sl_query_reset(db, SL_QUERY_MESSAGES_OF);
     if (!err && found < 0)

@@ -335,6 +335,10 @@ set_clock 44002
 check 'and arrives' until_ grep -qF webhook.ping hits
 ask "/v1/webhooks/endpoints/$acme/replay" -d '{"from":"2026-11-15T12:00:00Z","to":"2026-11-15T12:01:00Z"}'
 check 'a range is replayed' has "$out" '"queued":1'
+ask "/v1/webhooks/endpoints/$acme/replay" -d '{"from":"2026-11-15T12:00:00Z","to":"2026-11-15T12:01:00Z","type":"*"}'
+check 'a type adds nothing that the endpoint has not subscribed to' has "$out" '"queued":1'
+ask "/v1/webhooks/endpoints/$acme/replay" -d '{"from":"2026-11-15T12:00:00Z","to":"2026-11-15T12:01:00Z","type":"invoice.*"}'
+check 'it only narrows' has "$out" '"queued":0'
 
 # ---- the quota ----
 
