@@ -27,7 +27,7 @@ static inline size_t sl_json_run(const char *bytes, size_t len)
 
     for (; len - at >= 16 && run == 16; at += run)
         run = sl_sixteen_first(find_odd(sl_sixteen_load(bytes + at)));
-    if (run == 16) /* the NULs behind the text are odd */
+    if (run == 16 && len > at) /* the NULs behind the text are odd */
         at += sl_sixteen_first(
             find_odd(sl_sixteen_load_few(bytes + at, len - at)));
     return at;
@@ -530,7 +530,7 @@ static inline size_t put_run(char *to, const char *bytes, size_t len)
         sl_sixteen_store(v, to + at);
         run = sl_sixteen_first(find_odd(v));
     }
-    if (run == 16) { /* the NULs behind the text are odd */
+    if (run == 16 && len > at) { /* the NULs behind the text are odd */
         v = sl_sixteen_load_few(bytes + at, len - at);
         sl_sixteen_store(v, to + at);
         at += sl_sixteen_first(find_odd(v));

@@ -236,6 +236,7 @@ static void no_memory(void)
 /* Every byte at every place of texts of up to two and a half registers. */
 static void runs(void)
 {
+    char out[32];
     unsigned wrong = 0;
 
     CASE("plain bytes are passed up to the first that is not");
@@ -252,6 +253,8 @@ static void runs(void)
     CHECK_EQ(wrong, 0);
     CHECK_EQ(sl_json_run("ab\"\\", 4), 2);
     CHECK_EQ(sl_json_run(NULL, 0), 0);
+    CHECK(sl_json_put_string(out, (struct sl_str){NULL, 0}) == out + 2);
+    CHECK_EQ(memcmp(out, "\"\"", 2), 0);
 }
 
 /* A document of every kind of value, with commas where they belong. */
