@@ -60,7 +60,8 @@ static char *set_pairs(ngx_conf_t *cf, ngx_array_t **ret, ngx_uint_t alone)
     return NGX_CONF_OK;
 }
 
-/* A cost without a variable would be ignored with each request. */
+/* A bad cost without a variable would be ignored with each request. An empty one
+ * leaves the cost to the policy, whatever the level above says. */
 static char *set_costs(ngx_conf_t *cf, ngx_array_t **ret)
 {
     char *err = set_pairs(cf, ret, 1);
@@ -72,7 +73,7 @@ static char *set_costs(ngx_conf_t *cf, ngx_array_t **ret)
     for (ngx_uint_t i = 0; i < (*ret)->nelts; i++) {
         const ngx_str_t *text = &all[i].value.value;
 
-        if (all[i].value.lengths ||
+        if (all[i].value.lengths || text->len == 0 ||
             ngx_atoof(text->data, text->len) != NGX_ERROR)
             continue;
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,

@@ -64,6 +64,11 @@ refused(qr/"api=" is there twice/, $load, 'sluice_cost api=1 api=2;');
 refused(qr/"-5" is not a cost; a cost is a whole number/, $load,
     'sluice_cost -5;');
 refused(qr/"many" is not a cost/, $load, 'sluice_settle api=many;');
+for my $empty ('sluice_cost "";', 'sluice_cost api=;', 'sluice_settle "";') {
+    ($ok, $out) = $t->test_conf(http => "$load sluice_cost 2; sluice_settle 3;",
+        server => "location / { sluice on; $empty }");
+    ok($ok, "an empty cost: $empty") or diag($out);
+}
 $t->write('empty', "\n");
 refused(qr/sluice_pass: there is no token in ".*\/empty"/, '',
     'sluice_pass 127.0.0.1:80 token=empty;');
