@@ -173,7 +173,8 @@ struct sl_pg_conn {
     bool failed;      /* a statement that was sent has failed: see diag */
     bool was_lost;    /* set by the calls below; the caller resets it */
     bool is_locked;   /* that statement has waited too long for a lock */
-    bool temporary;   /* the last error may pass by itself */
+    bool temporary;   /* the last error since the connection was opened may
+                       * pass by itself */
     bool was_refused; /* it was that of an attempt to connect */
     struct sl_diag diag;
     struct sl_pg_backend backend, lost; /* of this connection; of one before
@@ -189,9 +190,14 @@ void sl_pg_close(struct sl_pg_conn *link);
 
 /* Returns whether an error with this SQLSTATE may pass by itself: a connection,
  * a lock, a resource, a server that stops. `read_only`: the query of plans. Its
- * timeout, and a write, are mistakes of the query. Otherwise they are
+ * timeout, a write and too large temporary files are its own mistakes. Otherwise they are
  * temporary, because a server may be busy, or a standby. */
 bool sl_pg_is_temporary(const char *code, bool read_only);
+
+/* Returns the SQLSTATE within the message that libpq has made of a server's
+ * refusal (PQERRORS_SQLSTATE); NULL: there is none. The severity before it is
+ * in the server's language. */
+const char *sl_pg_refusal_code(const char *message);
 
 /* Checks the connection or opens a new one. Returns 0 or SLUICE_ESTORE with a
  * sentence. */

@@ -42,7 +42,11 @@ bool sl_pg_is_temporary(const char *code, bool read_only)
     } codes[] = {
         {"08",               true }, /* connections */
         {"40",               true }, /* transactions that met others */
-        {"53",               true }, /* connections, memory, disk used up */
+        {"53000",            true }, /* resources, */
+        {"53100",            true }, /* the disk, */
+        {"53200",            true }, /* memory, */
+        {"53300",            true }, /* or connections used up */
+        {"53",               false}, /* temp_file_limit */
         {"57P01",            true }, /* the server stops, */
         {"57P02",            true }, /* has crashed */
         {"57P03",            true }, /* or starts */
@@ -56,6 +60,18 @@ bool sl_pg_is_temporary(const char *code, bool read_only)
             strncmp(code, codes[i].start, strlen(codes[i].start)) == 0)
             return true;
     return false;
+}
+
+const char *sl_pg_refusal_code(const char *message)
+{
+    const char *code = NULL;
+
+    for (const char *at = message; (at = strstr(at, ":  ")); at++)
+        code = at + strlen(":  ");
+    if (!code || strspn(code, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 5 ||
+        (code[5] != '\n' && code[5] != '\0'))
+        return NULL;
+    return code;
 }
 
 static int refuse_result(struct sl_pg_conn *l, struct sl_diag *diag,

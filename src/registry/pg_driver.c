@@ -3,6 +3,7 @@
  * All statements are prepared when a connection is opened. Statements without
  * rows are only sent. A query waits for all before it (pg.h).
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <poll.h>
@@ -1075,15 +1076,20 @@ static bool await_open(PGconn *conn, sl_ns until)
 {
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
     struct pollfd fd;
+    int ready;
 
     while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
         sl_ns now = sl_clock_mono();
 
         fd.fd = PQsocket(conn);
         fd.events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-        if (now >= until || poll(&fd, 1, (int)((until - now) / SL_MS) + 1) <= 0)
+        if (now >= until)
             return false;
-        next = PQconnectPoll(conn);
+        ready = poll(&fd, 1, (int)((until - now) / SL_MS) + 1);
+        if (ready > 0)
+            next = PQconnectPoll(conn);
+        else if (ready == 0 || errno != EINTR)
+            return false;
     }
     return true;
 }
@@ -1103,11 +1109,11 @@ static bool is_refused_for_now(const char *url)
         PQsetErrorVerbosity(conn, PQERRORS_SQLSTATE);
         if (await_open(conn, sl_clock_mono() + AWAY_WAIT)) {
             temporary = PQstatus(conn) == CONNECTION_OK;
-            code = strstr(PQerrorMessage(conn), "FATAL:  ");
+            code = sl_pg_refusal_code(PQerrorMessage(conn));
         }
     }
     if (code)
-        temporary = sl_pg_is_temporary(code + strlen("FATAL:  "), false);
+        temporary = sl_pg_is_temporary(code, false);
     PQfinish(conn);
     return temporary;
 }
