@@ -60,8 +60,8 @@ static char *set_pairs(ngx_conf_t *cf, ngx_array_t **ret, ngx_uint_t alone)
     return NGX_CONF_OK;
 }
 
-/* A bad cost without a variable would be ignored with each request. An empty one
- * leaves the cost to the policy, whatever the level above says. */
+/* A bad cost without a variable would be ignored with each request. An empty
+ * one leaves the cost to the policy, whatever the level above says. */
 static char *set_costs(ngx_conf_t *cf, ngx_array_t **ret)
 {
     char *err = set_pairs(cf, ret, 1);
