@@ -190,8 +190,8 @@ void sl_pg_close(struct sl_pg_conn *link);
 
 /* Returns whether an error with this SQLSTATE may pass by itself: a connection,
  * a lock, a resource, a server that stops. `read_only`: the query of plans. Its
- * timeout, a write and too large temporary files are its own mistakes. Otherwise they are
- * temporary, because a server may be busy, or a standby. */
+ * timeout, a write and too large temporary files are its own mistakes.
+ * Otherwise they are temporary, because a server may be busy, or a standby. */
 bool sl_pg_is_temporary(const char *code, bool read_only);
 
 /* Returns the SQLSTATE within the message that libpq has made of a server's
