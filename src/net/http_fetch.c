@@ -9,6 +9,7 @@
 #include "net/http_fetch.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,9 +20,8 @@
 
 #define IDLE_MOST   64  /* handles that are kept */
 #define CONNECTIONS 256 /* that stay open */
-#define HEAD_MOST                                                              \
-    ((size_t)64 << 10) /* bytes of header fields, with those of                \
-                        * 1xx and of trailers */
+/* Bytes of header fields, with those of 1xx and of trailers. */
+#define HEAD_MOST ((size_t)64 << 10)
 
 struct sl_http_fetcher {
     struct sl_loop *loop;
@@ -128,6 +128,11 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
         fetch->why[0] = '\0'; /* of an address that was refused before */
         return;
     }
+    if (fetch->no_socket && code == CURLE_COULDNT_CONNECT) {
+        fetch->result = SL_HTTP_FETCH_NO_MEMORY;
+        snprintf(fetch->why, sizeof(fetch->why), "out of descriptors");
+        return;
+    }
     if (fetch->refused &&
         (code == CURLE_COULDNT_CONNECT || code == CURLE_ABORTED_BY_CALLBACK)) {
         fetch->result = SL_HTTP_FETCH_UNREACHABLE; /* guard() has said why */
@@ -226,7 +231,9 @@ static short wanted(int what)
 
 /* Without memory for an event. If the callback of curl failed, it would stop
  * all requests, and refuse new ones while one is left. So it is this one that
- * ends, later: not within curl. */
+ * ends, later: not within curl. Others go on, but for those that share its
+ * connection of HTTP/2: they end by their timeouts. A connection for each
+ * request would cost a TLS handshake for each. */
 static void fail_later(struct sl_http_fetcher *fetcher, CURL *easy)
 {
     struct sl_http_fetch *fetch = NULL, *other = fetcher->broken;
@@ -360,6 +367,7 @@ static curl_socket_t on_open(void *ctx, curlsocktype purpose,
     struct sl_http_fetch *fetch = ctx;
     struct sl_address address = {.len = a->addrlen};
     struct sl_ip ip;
+    int fd;
 
     (void)purpose;
     if (a->addrlen > sizeof(address.bytes))
@@ -371,7 +379,11 @@ static curl_socket_t on_open(void *ctx, curlsocktype purpose,
         fetch->refused = true;
         return CURL_SOCKET_BAD;
     }
-    return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+                   errno == ENOMEM))
+        fetch->no_socket = true;
+    return fd;
 }
 
 /* ---- one document ---- */
@@ -468,6 +480,8 @@ static int on_request(void *ctx, char *peer, char *own, int peer_port,
 
     (void)own;
     (void)own_port;
+    fetch->refused = fetch->no_socket = false; /* another address was */
+    fetch->why[0] = '\0';
     if (fetch->began && fetch->once)
         return CURL_PREREQFUNC_ABORT;
     if (fetch->guard && !sl_ip_parse(sl_str_c(peer), &ip))
@@ -525,6 +539,7 @@ int sl_http_fetch_begin(struct sl_http_fetcher *fetcher,
     fetch->status = 0;
     fetch->head = 0;
     fetch->sent = fetch->timed_out = fetch->refused = fetch->is_cut = false;
+    fetch->no_socket = false;
     fetch->retry_after[0] = '\0';
     fetch->cache_control[0] = fetch->date[0] = fetch->why[0] = '\0';
     fetch->list = NULL;

@@ -19,7 +19,8 @@ enum sl_http_fetch_result {
     SL_HTTP_FETCH_UNREACHABLE, /* DNS, connection, certificate, timeout */
     SL_HTTP_FETCH_STATUS,      /* not 200 */
     SL_HTTP_FETCH_TOO_LARGE,
-    SL_HTTP_FETCH_NO_MEMORY,
+    SL_HTTP_FETCH_NO_MEMORY, /* nor watches of epoll; with `guard`, nor
+                              * descriptors */
 };
 
 struct sl_http_fetcher; /* of one loop */
@@ -62,6 +63,7 @@ struct sl_http_fetch {
     struct sl_http_fetch *next_broken;
     size_t head;       /* bytes of header fields so far */
     bool is_cut;       /* the answer was longer than `most` */
+    bool no_socket;    /* for lack of descriptors or memory */
     bool began;        /* a request was sent, with `once` or `guard` */
     void *easy, *list; /* easy is not NULL while the request runs */
 };

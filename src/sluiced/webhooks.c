@@ -220,6 +220,10 @@ static void on_answer(struct sl_http_fetch *fetch)
     struct sl_webhook_result *r = &d->result;
     sl_ns now = sl_loop_now(d->s->loop);
 
+    if (fetch->result == SL_HTTP_FETCH_NO_MEMORY && !fetch->sent) {
+        give_up(d, now + SL_S); /* the lack is here, not at the destination */
+        return;
+    }
     r->at = d->began;
     r->took = sl_loop_mono(d->s->loop) - d->mono;
     r->arrived = arrived_at(d, now);

@@ -131,4 +131,51 @@ has_paused() {
 }
 check 'that accepting paused is counted' until_ has_paused
 stop
+
+# ---- and webhooks: no endpoint is to blame ----
+
+background dest.log python3 "$here/destination.py" port hits
+until_ test -s port
+dest=http://127.0.0.1:$(<port)
+: >>hits
+cat >hooks.yaml <<'EOT'
+sluice: 1
+plans: { default: free, free: {} }
+limits: { any: { kind: fixed-window, per: user, rate: 1/s } }
+default: [any]
+webhooks: { destination: unlimited, allow: [127.0.0.0/8], insecure: true }
+EOT
+# No other connection can be opened then, so the message goes over one that is
+# there, and so do the questions whether an attempt was made.
+cat >send.py <<'EOT'
+import http.client, json, subprocess, sys, time
+sluiced = http.client.HTTPConnection(sys.argv[1])
+def ask(method, path, value=None):
+    sluiced.request(method, path, value and json.dumps(value))
+    return json.loads(sluiced.getresponse().read())
+message = {"org": "acme", "type": "a", "payload": 1}
+ask("GET", "/v1/webhooks/endpoints?org=acme")
+subprocess.check_call(["prlimit", "--pid", sys.argv[2], "--nofile=4:"])
+made = "/v1/webhooks/messages/" + ask("POST", "/v1/webhooks/messages", message)["id"]
+end = time.monotonic() + 2
+while time.monotonic() < end and not ask("GET", made)["attempts"]:
+    time.sleep(0.05)
+subprocess.check_call(["prlimit", "--pid", sys.argv[2], "--nofile=1024:"])
+print(made)
+EOT
+start -c hooks.yaml --threads 1 --store memory: --journal none \
+    --usage sqlite:./hooks.db
+ask /v1/webhooks/endpoints -d "{\"org\":\"acme\",\"url\":\"$dest/ok\"}"
+check 'an endpoint' answers 201
+run timeout 100 python3 send.py "$http" "$pid"
+check 'a message while no connection can be opened' has "$out" /msg_
+message=$out
+is_delivered() {
+    ask "$message"
+    has "$out" '"state":"delivered"'
+}
+check 'arrives when one can' until_ is_delivered
+ask '/v1/webhooks/attempts?org=acme&result=failed'
+check 'and no attempt has failed' has "$out" '"attempts":[]'
+stop
 finish

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "canned.h"
@@ -184,7 +185,7 @@ TEST(forget)
 /* A descriptor that cannot be watched: that request fails, and no other. */
 TEST(descriptors)
 {
-    unsigned failures = 0, nth = 0;
+    unsigned failures = 0, unsent = 0, nth = 0;
 
     CASE("the nth call to watch a descriptor fails");
     do {
@@ -195,11 +196,49 @@ TEST(descriptors)
         CHECK(t.fetch.result == SL_HTTP_FETCH_GOOD ||
               t.fetch.result == SL_HTTP_FETCH_NO_MEMORY);
         failures += t.fetch.result == SL_HTTP_FETCH_NO_MEMORY;
+        unsent += !t.fetch.sent;
         ask(url_of("/0"));
         CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_GOOD);
     } while (epoll_calls >= nth && nth < 100);
     printf("# %u calls, %u failures\n", nth - 1, failures);
     CHECK(failures > 0 && nth < 100);
+    CHECK(unsent > 0 && unsent <= failures); /* one before it connects */
+}
+
+static bool allow(struct sl_http_fetch *fetch, const struct sl_ip *ip,
+                  unsigned port, char *why, size_t size)
+{
+    (void)fetch;
+    (void)ip;
+    (void)port;
+    (void)why;
+    (void)size;
+    return true;
+}
+
+/* A lack of this machine is not a destination that is away. */
+TEST(sockets)
+{
+    struct rlimit before, none;
+
+    CASE("without a descriptor for a connection");
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = before.rlim_max};
+    t.fetch.guard = allow;
+    t.fetch.any_status = true;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ask(url_of("/0"));
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_NO_MEMORY);
+    CHECK_STR(t.fetch.why, "out of descriptors");
+    CHECK(!t.fetch.sent);
+    CASE("with one, but without a listener");
+    ask("http://127.0.0.1:1/x");
+    CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_UNREACHABLE);
+    ask(url_of("/0"));
+    CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_GOOD);
+    t.fetch.guard = NULL;
+    t.fetch.any_status = false;
 }
 
 static void open_all(const struct sl_alloc *alloc)
