@@ -3,7 +3,7 @@
  * The subject has several names: its id and its aliases. Usage of limits per
  * several scopes is stored with joined names ("org:user", "acme:ann"): all that
  * contain one of the names are erased, too. Rows of the audit stay, without the
- * id, the values and the reason.
+ * id, the values and the reason. Decisions keep their counts: see erased.c.
  *
  * Invariants. (test/daemon/erase.sh checks each by number.)
  *   (1) After it, no table has one of the names.
@@ -27,6 +27,7 @@ struct erasure {
     struct sl_database *db;
     struct sl_arena arena;
     struct name *names, **last;
+    sl_ns now;
 };
 
 static int no_memory(struct erasure *e)
@@ -164,6 +165,7 @@ static int erase_name(struct erasure *e, const struct name *name)
     int err = 0;
 
     sl_arena_reset(&e->db->arena);
+    err = sl_erased_keep(e->db, name->scope, name->id, e->now);
     for (size_t i = 0; i < SL_LEN(all) && !err; i++)
         err = sl_query_run(e->db, all[i], "tt", name->scope, name->id);
     if (!err)
@@ -174,7 +176,7 @@ static int erase_name(struct erasure *e, const struct name *name)
 
 int sl_erase_run(struct sl_registry *r, const struct sl_job *job)
 {
-    struct erasure e = {.r = r, .db = &r->db};
+    struct erasure e = {.r = r, .db = &r->db, .now = job->now};
     struct name **own;
     int err;
 

@@ -850,6 +850,7 @@ static const char *const steps[] = {
     INDEX_OF_RETRIES,
     COLUMN_OF_EXTENSIONS,
     INDEXES_OF_WAITING,
+    TABLES_OF_ERASED,
 };
 
 #define LATEST ((int)SL_LEN(steps))

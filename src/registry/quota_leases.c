@@ -688,15 +688,18 @@ static int set_cells(const struct resume *r, sl_ns since, sl_usage_db_f *f)
 {
     const enum sl_query q = SL_QUERY_EACH_LEFT;
     struct sl_usage_entry usage = {.exact = true};
-    int found;
+    int found, err = 0;
 
     sl_query_bind(r->db, q, "tnn", r->node, since, r->now);
-    while ((found = sl_query_next(r->db, q, NULL, "tttncnn", &usage.scope,
+    while (!err &&
+           (found = sl_query_next(r->db, q, NULL, "tttncnn", &usage.scope,
                                   &usage.id, &usage.limit, &usage.start,
-                                  &usage.used, &usage.at, &usage.end)) == 1)
+                                  &usage.used, &usage.at, &usage.end)) == 1) {
         (void)f(r->ctx, &usage);
+        err = sl_erased_drop(r->db, &usage);
+    }
     sl_query_reset(r->db, q);
-    return found;
+    return err ? err : found;
 }
 
 int sl_usage_db_leave(struct sl_database *db, struct sl_str node, sl_ns now,

@@ -483,6 +483,9 @@ static int open_database(struct sl_registry *r, struct sl_diag *diag)
         return err;
     if (options->node.len > 0)
         r->db.node = options->node;
+    r->db.has_secret = options->secret;
+    if (options->secret)
+        r->db.secret = *options->secret;
     r->is_away = r->db.is_away;
     if (r->is_away && !options->may_be_away)
         return SLUICE_ESTORE;

@@ -438,6 +438,9 @@ struct sl_registry_options {
     int (*list_units)(void *ctx, struct sl_unit_list *ret);
     /* Called by sl_registry_open() for the leases of this node; or NULL. */
     sl_lease_f *on_lease;
+    /* The secret of the table in a file that is compared with the database at
+     * each start; NULL: there is none. Copied. */
+    const struct sl_hash_key *secret;
     struct sl_str node;   /* name among nodes that share the database; "": not
                            * shared; outlives the registry */
     struct sl_str former; /* not shared: the name that this node would have; it

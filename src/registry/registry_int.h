@@ -39,6 +39,8 @@ struct sl_database {
     struct sl_str node; /* our name among nodes that share the database; "": not
                          * shared */
     char word[20];      /* random and unique, chosen at each start */
+    bool has_secret; /* the table of our store is compared with the database: */
+    struct sl_hash_key secret; /* its secret, for erased.c */
     uint64_t uncertain_txn; /* its COMMIT was sent and not answered; 0: none */
     bool is_away;           /* after open(): not reached yet */
     bool serves; /* its state was read, and jobs wait for it: locks are not
@@ -360,6 +362,21 @@ void sl_usage_replay_undo(struct sl_registry *registry, unsigned mark);
  * changed. */
 SL_MUST_USE int sl_erase_run(struct sl_registry *registry,
                              const struct sl_job *job);
+
+/* ---- erased.c; without a secret they do nothing ---- */
+
+/* Before the counters of a name are deleted: keeps their units by a hash. */
+SL_MUST_USE int sl_erased_keep(struct sl_database *db, struct sl_str scope,
+                               struct sl_str id, sl_ns now);
+
+/* Sets u->erased: the units that the table has of erased counters with the same
+ * names and period. */
+SL_MUST_USE int sl_erased_find(struct sl_database *db,
+                               struct sl_usage_entry *u);
+
+/* The table does not have them any more. */
+SL_MUST_USE int sl_erased_drop(struct sl_database *db,
+                               const struct sl_usage_entry *u);
 
 /* Marks a name as changed: caches look it up again. */
 void sl_job_touch(struct sl_registry *registry, struct sl_str scope,

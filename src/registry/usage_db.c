@@ -357,6 +357,8 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
     if (!err && u->reset)
         err = sl_query_run(db, SL_QUERY_DROP_THINGS, "ttt", u->scope, u->id,
                            u->limit);
+    if (!err && u->reset)
+        err = sl_erased_drop(db, u);
     if (!err)
         err = put_thing(db, u, u->amount - by + (by > 0 ? u->change : by));
     if (!err)
@@ -981,7 +983,8 @@ const char sl_usage_db_forget[] =
     "DELETE FROM usage_holds; DELETE FROM usage_ends; DELETE FROM usage_owed;"
     "DELETE FROM usage_leases; DELETE FROM usage_journals;"
     "DELETE FROM usage_segments;"
-    "DELETE FROM usage_exports; DELETE FROM usage_before";
+    "DELETE FROM usage_exports; DELETE FROM usage_before;"
+    "DELETE FROM usage_erased";
 
 static int read_rows(struct sl_database *db, enum sl_query q,
                      enum sl_usage_row_kind kind, struct sl_buf *out)
@@ -1078,6 +1081,17 @@ static int record_missing(struct sl_database *db, struct missing *m)
 
 #define MISSING_MOST ((size_t)64 << 20)
 
+/* Calls f() for a counter. */
+static int compare(struct sl_database *db, struct sl_arena *arena,
+                   struct sl_usage_entry *u, sl_usage_db_f *f, void *ctx,
+                   struct missing **missing)
+{
+    int err = sl_erased_find(db, u);
+    uint64_t units = err ? 0 : f(ctx, u);
+
+    return units > 0 ? note_missing(db, arena, u, units, missing) : err;
+}
+
 /* Calls f() for the counters that only pending lines have. */
 static int each_pending(struct sl_database *db, struct sl_arena *arena,
                         const struct sl_usage_pending *pending,
@@ -1087,12 +1101,8 @@ static int each_pending(struct sl_database *db, struct sl_arena *arena,
     uint32_t at = 0;
     int err = 0;
 
-    while (!err && pending->next(pending->ctx, &at, &usage)) {
-        uint64_t units = f(ctx, &usage);
-
-        if (units > 0)
-            err = note_missing(db, arena, &usage, units, missing);
-    }
+    while (!err && pending->next(pending->ctx, &at, &usage))
+        err = compare(db, arena, &usage, f, ctx, missing);
     return err;
 }
 
@@ -1112,13 +1122,9 @@ int sl_usage_db_each(struct sl_database *db, sl_ns since,
                                           &usage.id, &usage.limit, &usage.start,
                                           &usage.used, &usage.owed, &usage.at,
                                           &usage.end)) == 1) {
-        uint64_t units;
-
         if (pending)
             pending->add(pending->ctx, &usage);
-        units = f(ctx, &usage);
-        if (units > 0)
-            err = note_missing(db, &arena, &usage, units, &missing);
+        err = compare(db, &arena, &usage, f, ctx, &missing);
     }
     sl_query_reset(db, q);
     err = err ? err : found;

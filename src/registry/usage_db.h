@@ -98,6 +98,7 @@ struct sl_usage_entry {
     int64_t change;              /* out: change of `used` */
     uint64_t used, overage, credited;
     uint64_t owed;   /* out of sl_usage_db_each() */
+    uint64_t erased; /* the same: what the table has beside it */
     bool exact;      /* out of sl_usage_db_leave() */
     uint64_t leased; /* out with LEASED: units leased to all nodes */
     bool absorbed;   /* out: credits were used or returned */

@@ -501,6 +501,10 @@ void sl_subjects_count(struct sl_daemon *daemon,
 sl_ns sl_usage_since(struct sl_daemon *daemon);
 sl_usage_db_f sl_usage_restore;
 
+/* The secret of the table, if it is compared with the usage database at each
+ * start and we alone write to that; or NULL. */
+const struct sl_hash_key *sl_usage_secret(const struct sl_daemon *daemon);
+
 /* The usage of a row of the usage database; `values` and `id` are buffers.
  * Returns false if its scope and id do not fit together. */
 SL_MUST_USE bool sl_usage_delta_of(const struct sl_usage_entry *usage,

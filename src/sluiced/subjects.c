@@ -255,6 +255,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     if (status)
         return status;
     options.journal = daemon->journal;
+    options.secret = sl_usage_secret(daemon);
     if (daemon->settings.in_postgres)
         options.driver = &sl_driver_postgres;
     options.node = sl_str_c(daemon->quota_node.node);

@@ -5,7 +5,7 @@
  * memory, or lost, or the daemon was killed between commit and charge) is
  * charged to the table. Refunds that the table has not applied are applied.
  * Other usage that only the table has stays: decisions made it just before a
- * kill.
+ * kill. Erased usage does not count as such.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -91,6 +91,13 @@ static bool must_record(const struct sl_daemon *daemon)
            !sl_daemon_has_holds(daemon);
 }
 
+const struct sl_hash_key *sl_usage_secret(const struct sl_daemon *daemon)
+{
+    return daemon->settings.state && !daemon->settings.leases
+               ? sl_store_secret(daemon->engine->store)
+               : NULL;
+}
+
 uint64_t sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
 {
     struct sl_daemon *daemon = ctx;
@@ -103,7 +110,8 @@ uint64_t sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
         !sl_usage_delta_of(usage, values, id, &spent))
         return 0;
     if (!usage->exact)
-        beyond = sl_usage_report_restore(daemon->engine, &spent, usage->used,
+        beyond = sl_usage_report_restore(daemon->engine, &spent,
+                                         usage->used + usage->erased,
                                          sl_daemon_now(daemon));
     else if (sl_quota_node_can_lease(daemon, usage->limit))
         sl_usage_report_set(daemon->engine, &spent, usage->used,
