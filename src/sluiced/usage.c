@@ -227,12 +227,21 @@ static void report(struct sl_worker *worker, const struct sl_usage_entry *u,
     log_threshold(u, threshold);
 }
 
+/* Without a worker there is no loop: they are only logged. */
 static void on_threshold(void *ctx, const struct sl_usage_entry *u)
 {
-    for (unsigned i = 0; i < u->thresholds.count; i++)
-        if (u->thresholds.list[i] > u->threshold_before &&
-            u->thresholds.list[i] <= u->threshold)
-            report(ctx, u, u->thresholds.list[i]);
+    struct sl_worker *worker = ctx;
+
+    for (unsigned i = 0; i < u->thresholds.count; i++) {
+        unsigned threshold = u->thresholds.list[i];
+
+        if (threshold <= u->threshold_before || threshold > u->threshold)
+            continue;
+        if (worker)
+            report(worker, u, threshold);
+        else
+            log_threshold(u, threshold);
+    }
 }
 
 /* ---- thresholds that lines of an earlier process have reached.
@@ -273,7 +282,8 @@ static struct sl_usage_reached *new_reached(const struct sl_usage_entry *u)
     return ret;
 }
 
-/* On the first loop; or at the end, without `worker`: they are freed. */
+/* On the first loop; or at the end, without `worker`, if the start has failed
+ * or the last one could not be posted. The database has them as reported. */
 static void take_reached(struct sl_daemon *daemon, struct sl_worker *worker)
 {
     struct sl_usage_reached *last =
@@ -287,11 +297,10 @@ static void take_reached(struct sl_daemon *daemon, struct sl_worker *worker)
     }
     for (struct sl_usage_reached *next; list; list = next) {
         next = list->next;
-        if (worker) {
+        if (worker)
             atomic_fetch_add_explicit(&daemon->reached.count, 1,
                                       memory_order_relaxed);
-            on_threshold(worker, &list->usage);
-        }
+        on_threshold(worker, &list->usage);
         sl_alloc_free(&sl_alloc_libc, list, list->size);
     }
 }

@@ -78,5 +78,13 @@ if [[ ${SLUICE_TEST_POSTGRES-} ]]; then
 fi
 stop
 check 'the daemon ends as asked' is 0
+
+# A start that records the usage of six, three of them new, and then fails.
+rm -f journal
+"$leave" journal 6 10
+listeners=(--listen-http "${dest#http://}" --listen-admin 127.0.0.1:0 --log-format json)
+begin
+check 'a start whose port is held ends' is 1
+check 'and logs what it has recorded' test "$(reached)" = 3
 check 'no note is repeated' has_notes /ops "$told"
 finish
