@@ -24,8 +24,8 @@
 #   clients   js-next: `next build` needs a compiler of 140 MB.
 #   plain     clients: a stage of its own.
 #             daemon, dynamo, redis and shared: asan runs the same programs.
-#             Those that are shorter there are in both. Of bad, cli, conform,
-#             flow and unit, which asan runs whole, each day another third.
+#             Those that are shorter there are in both. Of bad, cli, flow and
+#             unit, which asan runs whole, each day another third.
 #             Also flows of a day over the Redis protocol and with Redis
 #             (daemon-flows and the engine's flows have them), and flows of more
 #             than 500 requests with DynamoDB and gRPC
@@ -143,9 +143,9 @@ stage_plain() {
     return "$status"
 }
 
-# Programs that are shorter with SL_SHORT in asan, or not there at all.
+# Programs that asan runs shorter, with SL_SHORT or SL_PROP_STEPS, or not at all.
 shorter=(daemon-addresses daemon-flows daemon-keys daemon-registered no_memory
-    policy-faults server-grpc table-flood)
+    policy-faults server-grpc table-flood table-history)
 
 # The names of the tests that a usual run of plain has; see above.
 tests_of_plain() {
@@ -159,12 +159,12 @@ for test in json.load(sys.stdin):
     if test["name"] not in sys.argv[2:] and "again" not in suites:
         if suites & {"clients", "daemon", "dynamo", "redis", "shared"}:
             continue
-        if suites & {"bad", "cli", "conform", "flow", "unit"}:
+        if suites & {"bad", "cli", "flow", "unit"}:
             repeats += 1
             if repeats % shares != which % shares:
                 continue
     print(test["name"])
-' "$(share_of "$plain_shares")" "${shorter[@]}"
+' "${SL_PLAIN_SHARE:-$(share_of "$plain_shares")}" "${shorter[@]}"
 }
 
 # The clients below clients/ in their frameworks, and clients of others, against

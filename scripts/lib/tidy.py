@@ -126,7 +126,9 @@ def leave_out_analyzer(runs, share):
     chosen = set(paths[which - 1::shares])
     for run in runs:
         if run.path not in chosen:
-            run.checks = ["--checks=-clang-analyzer-*"]
+            # Without the analyzer, -Werror makes errors of clang's warnings.
+            run.checks = ["--checks=-clang-analyzer-*",
+                          "--extra-arg=-Wno-error"]
 
 
 def main():

@@ -45,10 +45,9 @@ void sl_hasher_init(struct sl_hasher *hasher, const struct sl_hash_key *key,
 
 /* For the next one, and for tests: by instructions that this machine must have,
  * and by software. At most SL_AES_MOST bytes. */
-struct sl_hash128 sl_aes_hash(const struct sl_aes_secret *secret,
-                              struct sl_str bytes);
-struct sl_hash128 sl_aes_hash_software(const struct sl_aes_secret *secret,
-                                       struct sl_str bytes);
+struct sl_hash128 sl_aes_hash(const struct sl_aes_secret *s, struct sl_str key);
+struct sl_hash128 sl_aes_hash_software(const struct sl_aes_secret *s,
+                                       struct sl_str key);
 struct sl_hash128 sl_fingerprint_slow(const struct sl_hasher *hasher,
                                       struct sl_str bytes);
 

@@ -106,13 +106,21 @@ check 'and one that is withdrawn no longer counts' answers 401
 
 strangers=10000
 [[ -z ${SL_SHORT-} ]] || strangers=2000
-before=$(asked)
-run /usr/bin/python3 "$here/strangers.py" "$http" "$strangers"
+before=$(asked) began=${EPOCHREALTIME/./}
+strangers() {
+    run /usr/bin/python3 "$here/strangers.py" "$http" "$1"
+}
+strangers "$strangers"
 check "$strangers tokens of other keys are refused" has "$out" \
     "{401: $strangers}"
-seconds=${out##* } seconds=${seconds/./}
-most=$((10#$seconds / TEST_JWKS_MS + 2))
-questions=$(($(asked) - before))
+# The cool-down of the question for bob's key may have outlasted them.
+is_asked() {
+    strangers 1
+    questions=$(($(asked) - before))
+    ((questions > 0))
+}
+until_ is_asked
+most=$(((${EPOCHREALTIME/./} - began) / 1000 / TEST_JWKS_MS + 2))
 check "and cost one question per cool-down: $questions of at most $most" \
     test "$questions" -ge 1 -a "$questions" -le "$most"
 bearer "$bob"

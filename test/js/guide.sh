@@ -41,7 +41,7 @@ where() {
 start() {
     cp blocks/*.yaml policy.yaml
     "$sluiced" -c policy.yaml --clock=virtual --store memory: \
-        --log-format json --listen-http 127.0.0.1:0 \
+        --deadline 10s --log-format json --listen-http 127.0.0.1:0 \
         --listen-admin 127.0.0.1:0 --listen-grpc off --listen-resp off \
         >/dev/null 2>log &
     daemon=$!
