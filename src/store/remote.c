@@ -462,8 +462,10 @@ void sl_remote_op_fail(struct sl_remote_op *op, enum sl_remote_result result)
 {
     struct sl_remote_client *client = op->client;
     bool uncertain = result == SL_REMOTE_UNCERTAIN;
+    bool dropped = !op->take && op->keep_taken; /* it is charged nowhere */
 
-    if ((uncertain && changes(op)) || (op->is_refund && !op->ends_lease))
+    if ((uncertain && changes(op)) || dropped ||
+        (op->is_refund && !op->ends_lease))
         SL_REMOTE_COUNT(client, uncertain);
     sl_remote_op_leases_lost(op, result == SL_REMOTE_NOT_DONE ||
                                      result == SL_REMOTE_REJECTED);

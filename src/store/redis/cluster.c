@@ -589,6 +589,11 @@ bool sl_redis_cluster_cancel(struct sl_redis_cmd *cmd)
     return true;
 }
 
+bool sl_redis_cluster_is_written(const struct sl_redis_cmd *cmd)
+{
+    return cmd->node && sl_redis_conn_is_written(cmd->node->conn, &cmd->wire);
+}
+
 bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *cluster,
                                    unsigned slot)
 {

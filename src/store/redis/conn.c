@@ -31,6 +31,7 @@ struct sl_redis_conn {
     struct cmds queue;     /* to be sent when it is UP */
     struct cmds sent_list; /* sent, in order */
     unsigned count;        /* of both */
+    uint64_t put;          /* bytes of commands, for this connection */
     unsigned replies_due;  /* replies to the handshake that are to come */
     unsigned failures;     /* since it was UP */
     sl_ns reconnect_at;    /* monotonic: DOWN */
@@ -88,6 +89,8 @@ static void put_out(struct sl_redis_conn *conn, struct sl_redis_wire_cmd *wire)
         wire->done(wire, SL_REDIS_NOT_SENT, nothing);
         return;
     }
+    conn->put += out->len - before;
+    wire->end = conn->put;
     wire->skip = wire->asking;
     wire->sent = sl_loop_mono(conn->options.loop);
     TAILQ_INSERT_TAIL(&conn->sent_list, wire, links);
@@ -110,6 +113,13 @@ void sl_redis_conn_send(struct sl_redis_conn *conn,
     sl_conn_push(conn->net);
 }
 
+bool sl_redis_conn_is_written(const struct sl_redis_conn *conn,
+                              const struct sl_redis_wire_cmd *wire)
+{
+    return wire->sent > 0 && conn->net &&
+           wire->end <= conn->put - conn->net->out.len;
+}
+
 bool sl_redis_conn_cancel(struct sl_redis_conn *conn,
                           struct sl_redis_wire_cmd *wire)
 {
@@ -122,6 +132,20 @@ bool sl_redis_conn_cancel(struct sl_redis_conn *conn,
 
 /* ---- down ---- */
 
+/* The connection ends. A server can't have the commands whose last bytes were
+ * not written, so they join the queue, as if they had not been sent. */
+static void take_back_unwritten(struct sl_redis_conn *conn)
+{
+    struct sl_redis_wire_cmd *wire;
+
+    while ((wire = TAILQ_LAST(&conn->sent_list, cmds)) != NULL &&
+           !sl_redis_conn_is_written(conn, wire)) {
+        wire->sent = 0;
+        TAILQ_REMOVE(&conn->sent_list, wire, links);
+        TAILQ_INSERT_HEAD(&conn->queue, wire, links);
+    }
+}
+
 /* Drops the connection or the lookup. */
 static void disconnect(struct sl_redis_conn *conn)
 {
@@ -129,9 +153,10 @@ static void disconnect(struct sl_redis_conn *conn)
 
     sl_resolve_cancel(conn->resolve);
     conn->resolve = NULL;
-    conn->net = NULL;
     if (!net)
         return;
+    take_back_unwritten(conn);
+    conn->net = NULL;
     net->owner = NULL;
     sl_conn_abort(net);
 }
@@ -172,6 +197,7 @@ static void go_up(struct sl_redis_conn *conn)
     struct sl_redis_wire_cmd *wire;
 
     conn->state = UP;
+    conn->put = 0; /* all of the handshake was written */
     conn->failures = 0;
     sl_timer_start(conn->timer, conn->options.patience);
     report(conn, true);
@@ -287,6 +313,7 @@ static void on_close(struct sl_conn *net)
 
     if (!conn)
         return;
+    take_back_unwritten(conn);
     conn->net = NULL;
     if (conn->state == CONNECTING)
         connect_next(conn);

@@ -707,11 +707,15 @@ static void on_done(struct sl_redis_cmd *cmd, enum sl_redis_result result,
     sl_remote_op_free(&op->base); /* (2) */
 }
 
+/* A take of which a part waits to be written has not been done. If it is done
+ * later, it is refunded. */
 static bool cancel(struct sl_remote_op *base, bool *ret_uncertain)
 {
     bool cancelled = sl_redis_cluster_cancel(&of(base)->cmd);
 
-    *ret_uncertain = !cancelled;
+    *ret_uncertain =
+        !cancelled && (base->kind != SL_TAKE_OP_TAKE ||
+                       sl_redis_cluster_is_written(&of(base)->cmd));
     return cancelled;
 }
 

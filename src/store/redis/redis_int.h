@@ -46,6 +46,7 @@ struct sl_redis_wire_cmd {
     bool asking;           /* with ASKING before it */
     unsigned skip;         /* the connection's: replies to skip first */
     sl_ns sent;            /* monotonic; 0: not yet */
+    uint64_t end;          /* the connection's: bytes up to its last one */
     /* `reply` is one whole reply, until done() returns. */
     void (*done)(struct sl_redis_wire_cmd *wire, enum sl_redis_result result,
                  struct sl_str reply);
@@ -85,6 +86,11 @@ void sl_redis_conn_send(struct sl_redis_conn *conn,
  * false if it was sent. */
 SL_MUST_USE bool sl_redis_conn_cancel(struct sl_redis_conn *conn,
                                       struct sl_redis_wire_cmd *wire);
+
+/* Were all its bytes written to the socket? Before that, the server can't have
+ * done it. */
+bool sl_redis_conn_is_written(const struct sl_redis_conn *conn,
+                              const struct sl_redis_wire_cmd *wire);
 
 bool sl_redis_conn_is_up(const struct sl_redis_conn *conn);
 
@@ -239,6 +245,9 @@ void sl_redis_cluster_again(struct sl_redis_cmd *cmd);
 /* Removes a command that is not sent yet; its done() is not called. Returns
  * false if it was sent. */
 SL_MUST_USE bool sl_redis_cluster_cancel(struct sl_redis_cmd *cmd);
+
+/* As sl_redis_conn_is_written(), for a command that was not cancelled. */
+bool sl_redis_cluster_is_written(const struct sl_redis_cmd *cmd);
 
 /* May commands to this slot be sent, or queued? */
 bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *cluster,

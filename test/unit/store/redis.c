@@ -121,6 +121,25 @@ static void test_late(struct world *w)
     close_store(w);
 }
 
+/* Nothing reads the socket, so it does not take all. */
+static void test_stuck(struct world *w)
+{
+    static struct asked many[3000];
+    const struct asked *last = &many[SL_LEN(many) - 1];
+
+    CASE("a take that waits to be written at its deadline was not sent");
+    CHECK_EQ(open_store(w, NULL, 10 * SL_MS), 0);
+    make_ready(w);
+    for (unsigned i = 0; i < SL_LEN(many); i++)
+        ask(w, &many[i], SL_TAKE_OP_TAKE);
+    WAIT_FOR(&w->fake.rig, last->done);
+    CHECK_EQ(many[0].take.err, SLUICE_ESTORE);
+    CHECK(many[0].take.sent);
+    CHECK_EQ(last->take.err, SLUICE_ESTORE);
+    CHECK(!last->take.sent);
+    close_store(w);
+}
+
 static void test_lost(struct world *w)
 {
     struct asked a, b;
@@ -256,6 +275,7 @@ int main(void)
     test_answers(&w);
     test_reset(&w);
     test_late(&w);
+    test_stuck(&w);
     test_lost(&w);
     test_noscript(&w);
     test_memory(&w);

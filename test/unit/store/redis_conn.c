@@ -192,13 +192,25 @@ static void test_cut(struct world *w, const char *said, size_t len)
     close_link(w);
 }
 
+/* A command that no socket takes whole. */
+static void start_large(struct world *w, struct try *t)
+{
+    static char text[4 << 20];
+
+    memset(text, 'x', sizeof(text));
+    memset(t, 0, sizeof(*t));
+    t->wire.command = (struct sl_str){text, sizeof(text)};
+    t->wire.done = on_done;
+    sl_redis_conn_send(w->conn, &t->wire);
+}
+
 TEST_WITH(broken, struct world *w)
 {
     static const char *const garbage[] = {"?\r\n",    "HTTP/1.1 400 No\r\n",
                                           ":12x\r\n", "$99999999999\r\n",
                                           "*-7\r\n",  "\0\0\0\r\n"};
     struct sl_redis_conn_options o = options_of(w);
-    struct try t;
+    struct try t, large, last;
 
     for (unsigned i = 0; i < SL_LEN(garbage); i++) {
         CASE("what is no reply ends the connection");
@@ -228,6 +240,25 @@ TEST_WITH(broken, struct world *w)
     WAIT_FOR(&w->fake.rig, w->downs == 1);
     CHECK_STR(w->why, "no reply in time");
     CHECK_EQ(t.result, SL_UNCERTAIN);
+    close_link(w);
+
+    CASE("commands that a silent server can't have are not sent");
+    open_with(w, &o);
+    come_up(w);
+    start(w, &t);
+    turn(&w->fake.rig);
+    start_large(w, &large);
+    start(w, &last);
+    turn(&w->fake.rig);
+    CHECK(sl_redis_conn_is_written(w->conn, &t.wire));
+    CHECK(!sl_redis_conn_is_written(w->conn, &large.wire));
+    CHECK(!sl_redis_conn_is_written(w->conn, &last.wire));
+    WAIT_FOR(&w->fake.rig, w->downs == 1);
+    CHECK_EQ(t.result, SL_UNCERTAIN);
+    CHECK_EQ(large.done, 1);
+    CHECK_EQ(large.result, SL_REDIS_NOT_SENT); /* a part of it was written */
+    CHECK_EQ(last.done, 1);
+    CHECK_EQ(last.result, SL_REDIS_NOT_SENT);
     close_link(w);
 
     CASE("no server is there");
