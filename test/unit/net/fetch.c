@@ -1,7 +1,9 @@
 /* fetch.c -- what comes of fetching, and what does not. */
 #include "net/http_fetch.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -22,6 +24,22 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         return -1;
     }
     return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+}
+
+/* The host two.test has two addresses. */
+int getaddrinfo(const char *host, const char *service,
+                const struct addrinfo *hints, struct addrinfo **ret)
+{
+    int (*next)(const char *, const char *, const struct addrinfo *,
+                struct addrinfo **);
+    void *found = dlsym(RTLD_NEXT, "getaddrinfo");
+    int err;
+
+    memcpy(&next, &found, sizeof(next));
+    if (!host || strcmp(host, "two.test") != 0)
+        return next(host, service, hints, ret);
+    err = next("127.0.0.2", service, hints, ret);
+    return err ? err : next("127.0.0.1", service, hints, &(*ret)->ai_next);
 }
 
 static char large[4096];
@@ -239,6 +257,71 @@ TEST(sockets)
     CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_GOOD);
     t.fetch.guard = NULL;
     t.fetch.any_status = false;
+}
+
+static bool refuse_second(struct sl_http_fetch *fetch, const struct sl_ip *ip,
+                          unsigned port, char *why, size_t size)
+{
+    struct sl_ip second;
+
+    (void)fetch;
+    (void)port;
+    snprintf(why, size, "refused");
+    return sl_ip_parse(SL_STR("127.0.0.2"), &second) &&
+           memcmp(ip, &second, sizeof(second)) != 0;
+}
+
+static void hear(int fd)
+{
+    char head[4096];
+    ssize_t n = read(fd, head, sizeof(head));
+
+    CHECK(n > 0);
+}
+
+/* Answers one request, and ends the connection at the next. */
+static void *break_second(void *arg)
+{
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    const int *listener = arg;
+    int fd = accept(*listener, NULL, NULL);
+
+    hear(fd);
+    CHECK(send(fd, answer, strlen(answer), MSG_NOSIGNAL) > 0);
+    hear(fd);
+    close(fd);
+    return NULL;
+}
+
+TEST(once)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    pthread_t thread;
+    char url[64];
+
+    CASE("a request that is not sent again was not refused by the guard");
+    CHECK(bind(listener, (struct sockaddr *)&at, len) == 0);
+    CHECK(listen(listener, 8) == 0);
+    CHECK(getsockname(listener, (struct sockaddr *)&at, &len) == 0);
+    CHECK_EQ(pthread_create(&thread, NULL, break_second, &listener), 0);
+    snprintf(url, sizeof(url), "http://two.test:%u/", ntohs(at.sin_port));
+    t.fetch.guard = refuse_second;
+    t.fetch.once = t.fetch.any_status = true;
+    ask(url);
+    CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_GOOD);
+    CHECK_STR(t.fetch.why, "");
+    ask(url);
+    CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_UNREACHABLE);
+    CHECK(t.fetch.sent && !t.fetch.refused);
+    CHECK(strcmp(t.fetch.why, "refused") != 0);
+    printf("# %s\n", t.fetch.why);
+    pthread_join(thread, NULL);
+    close(listener);
+    t.fetch.guard = NULL;
+    t.fetch.once = t.fetch.any_status = false;
 }
 
 static void open_all(const struct sl_alloc *alloc)
