@@ -162,7 +162,7 @@ static int erase_name(struct erasure *e, const struct name *name)
         SL_QUERY_ERASE_MESSAGE_KEYS, SL_QUERY_ERASE_DELIVERIES,
         SL_QUERY_ERASE_ATTEMPTS,
     };
-    int err = 0;
+    int err;
 
     sl_arena_reset(&e->db->arena);
     err = sl_erased_keep(e->db, name->scope, name->id, e->now);

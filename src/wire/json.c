@@ -551,6 +551,7 @@ char *sl_json_put_string(char *to, struct sl_str text)
         text.len -= used;
         if (text.len == 0)
             break;
+        SL_HOLDS(text.at);
         text.at += used;
         used = 1;
         if (text.at[0] == '"' || text.at[0] == '\\') {
