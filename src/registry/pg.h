@@ -64,9 +64,12 @@ struct sl_pg_plan_options {
     const struct sl_alloc *alloc;
     /* Called on one of the threads when a query has failed; or NULL. */
     void (*on_fault)(void *ctx, const char *sentence);
+    /* Called once for each different mistake in a row, on any thread; or
+     * NULL. */
+    void (*on_mistake)(void *ctx, const char *sentence);
     /* Called on the loop of the job for each override of a row; or NULL.
      * Returns false with a sentence if no limit can have it. It stays in the
-     * record, and on_fault() reports it once. */
+     * record, and on_mistake() is called. */
     bool (*fits)(void *ctx, const struct sl_subject_override *override,
                  struct sl_diag *diag);
     /* Returns the end of a day since 1970-01-01, the expiry of a date. On the

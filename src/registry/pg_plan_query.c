@@ -167,10 +167,10 @@ static void report_once(struct sl_pg_plan *plans, const struct sl_diag *why)
     if (is_new)
         plans->reported[plans->report_count++] = hash;
     pthread_mutex_unlock(&plans->lock);
-    if (!is_new || !plans->options.on_fault)
+    if (!is_new || !plans->options.on_mistake)
         return;
     sl_diag_error(&full, 0, "identity.subjects.query: %s", why->sentence);
-    plans->options.on_fault(plans->options.ctx, full.sentence);
+    plans->options.on_mistake(plans->options.ctx, full.sentence);
 }
 
 /* Adds the overrides of the row. A wrong one is reported and changes nothing:

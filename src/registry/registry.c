@@ -452,20 +452,25 @@ static int read_state(struct sl_registry *r)
 
 int sl_registry_contact(struct sl_registry *r)
 {
-    int err;
+    bool stays = false;
+    int err = 0;
 
     if (!r->is_away)
         return 0;
     r->is_away = false;
     r->switch_count = 0;
     sl_arena_reset(&r->names);
-    err = r->db.driver->reopen ? r->db.driver->reopen(&r->db) : 0;
+    if (r->db.driver->reopen) {
+        err = r->db.driver->reopen(&r->db);
+        stays = err && !r->db.is_temporary;
+    }
     if (!err)
         err = read_state(r);
+    stays = stays || err == SLUICE_ECONF;
     r->is_away = err;
-    if (err == SLUICE_ECONF && !r->is_refused && r->on_fault)
-        r->on_fault(r->ctx, r->db.diag.sentence);
-    r->is_refused = err == SLUICE_ECONF;
+    if (stays && !r->is_refused && r->on_mistake)
+        r->on_mistake(r->ctx, r->db.diag.sentence);
+    r->is_refused = stays;
     for (unsigned i = 0; !err && r->on_switch && i < r->switch_count; i++)
         r->on_switch(r->ctx, r->switches[i].name, r->switches[i].on);
     if (!err && r->options.on_contact)
@@ -516,6 +521,7 @@ int sl_registry_open(const struct sl_registry_options *options,
     memset(r, 0, sizeof(*r));
     r->alloc = alloc;
     r->on_fault = options->on_fault;
+    r->on_mistake = options->on_mistake;
     r->on_switch = options->on_switch;
     r->on_webhook = options->on_webhook;
     r->ctx = options->ctx;

@@ -411,6 +411,9 @@ struct sl_registry_options {
     const struct sl_alloc *alloc;
     /* Called on the registry's thread when a job has failed; or NULL. */
     void (*on_fault)(void *ctx, const char *sentence);
+    /* Called there, once, when a database that was away is reached and cannot
+     * be used: it is damaged, say, or has usage in another unit; or NULL. */
+    void (*on_mistake)(void *ctx, const char *sentence);
     /* Called when another process has switched a feature (see SWITCH), on a
      * thread of the registry; or NULL. */
     void (*on_switch)(void *ctx, struct sl_str name, int on);

@@ -189,6 +189,7 @@ struct sl_job_list {
 struct sl_registry {
     const struct sl_alloc *alloc;
     void (*on_fault)(void *ctx, const char *sentence);
+    void (*on_mistake)(void *ctx, const char *sentence);
     void (*on_switch)(void *ctx, struct sl_str name, int on);
     void (*on_webhook)(void *ctx);
     void *ctx;
@@ -218,7 +219,8 @@ struct sl_registry {
     struct sl_usage_replay *replay; /* NULL: nothing is left to record */
     bool is_away;    /* the state of the database was not read yet */
     bool was_away;   /* nor when it was opened: its thread reads it */
-    bool is_refused; /* it was reached, and has usage in another unit */
+    bool is_refused; /* it was reached and cannot be used: damaged, or with
+                      * usage in another unit; reported */
     bool is_ending;  /* only the queue is run: see sl_registry_finish() */
     uint64_t order;  /* of the last job */
     uint64_t dirty[SL_REGISTRY_VERSIONS / 64]; /* versions to increment */

@@ -27,9 +27,10 @@
 
 /* Is the sentence logged now? Each one is at most once in LOG_PERIOD: while the
  * database is away, every job fails. More different ones than there is room for
- * are left out, too. *ret_omitted: how many were left out before. */
+ * are left out, too. `always`: this one is not. *ret_omitted: how many of all
+ * were left out since the last line. */
 static bool is_logged(struct sl_daemon_faults *f, const char *sentence,
-                      uint64_t *ret_omitted)
+                      bool always, uint64_t *ret_omitted)
 {
     static const struct sl_hash_key key; /* collisions do no harm */
     uint64_t hash = sl_hash64(&key, sl_str_c(sentence));
@@ -45,7 +46,8 @@ static bool is_logged(struct sl_daemon_faults *f, const char *sentence,
         } else if (f->list[i].at < f->list[at].at) {
             at = i; /* the oldest */
         }
-    logged = f->list[at].at == 0 || now - f->list[at].at >= LOG_PERIOD;
+    logged =
+        always || f->list[at].at == 0 || now - f->list[at].at >= LOG_PERIOD;
     *ret_omitted = f->omitted;
     f->omitted = logged ? 0 : f->omitted + 1;
     if (logged) {
@@ -56,18 +58,29 @@ static bool is_logged(struct sl_daemon_faults *f, const char *sentence,
     return logged;
 }
 
-/* Any thread. */
-static void on_fault(void *ctx, const char *sentence)
+static void log_fault(struct sl_daemon *daemon, const char *sentence,
+                      bool always)
 {
-    struct sl_daemon *daemon = ctx;
     uint64_t omitted;
     char number[24];
 
-    if (!is_logged(&daemon->faults, sentence, &omitted))
+    if (!is_logged(&daemon->faults, sentence, always, &omitted))
         return;
     snprintf(number, sizeof(number), "%" PRIu64, omitted);
     sl_log(SL_LOG_ERROR, "registry error", "why", sentence, "omitted",
            omitted ? number : NULL, NULL);
+}
+
+/* Any thread. */
+static void on_fault(void *ctx, const char *sentence)
+{
+    log_fault(ctx, sentence, false);
+}
+
+/* Any thread. What is reported once must not be left out. */
+static void on_mistake(void *ctx, const char *sentence)
+{
+    log_fault(ctx, sentence, true);
 }
 
 /* Runs on the registry's thread. */
@@ -173,6 +186,7 @@ static int open_plans(struct sl_daemon *daemon)
                                          .scope =
                                              sl_str_c(scopes[query->scope]),
                                          .on_fault = on_fault,
+                                         .on_mistake = on_mistake,
                                          .fits = fits,
                                          .day_end = day_end,
                                          .ctx = daemon,
@@ -236,6 +250,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
 {
     struct sl_registry_options options = {.path = daemon->settings.registry,
                                           .on_fault = on_fault,
+                                          .on_mistake = on_mistake,
                                           .on_switch = on_switch,
                                           .on_webhook = on_webhook,
                                           .on_usage = sl_usage_restore,

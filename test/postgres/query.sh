@@ -164,10 +164,18 @@ tell /v1/credits/user/amy -d '{"limit":"words","amount":2}'
 ask /v1/check -d '{"job":"write","user":"amy","cost":5}'
 check 'credits of the registry count beside the query' has "$out" '"allowed":true'
 stop
-asking "SELECT plan, api AS overrides FROM deals WHERE id = \$1"
+
+# Each of many ids fails with a sentence of its own; 64 are logged in ten seconds.
+asking "SELECT plan, api AS overrides FROM deals
+        WHERE id = CASE WHEN \$1 LIKE 'bad%' THEN (\$1::int)::text ELSE \$1 END"
 at_1970
+for ((i = 0; i < 72; i++)); do
+    ask /v1/check -d "{\"path\":\"/x\",\"user\":\"bad$i\"}"
+done
+check 'errors have sentences of their own' said 'type integer: \"bad0\"'
+pause 1.1 # the log has ten lines of an event in a second
 check 'text that is no JSON leaves the plan' has_limit 2000 odd
-check 'and is said' said 'overrides is not an object like'
+check 'and is said, behind all of them' said 'overrides is not an object like'
 stop
 
 # ---- other ids ----
