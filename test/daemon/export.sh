@@ -95,6 +95,7 @@ check 'a past month stays' has "$out" '"limit":"minutes","unit":"minutes","inclu
 export_ ''
 check 'without dates there is everything' [ "$(grep -c '"limit":"minutes"' <<<"$out")" = 3 ]
 for one in 'from=2026-13-01|must be a date' 'from=yesterday|must be a date' \
+    'from=|must be a date' 'to=|must be a date' 'from=2026-11-01&to|must be a date' \
     'from=2026-12-01&to=2026-12-01|it must be after' 'rows=0|from 1 to 1000' \
     'format=xml|ndjson, csv or cloudevents' 'cursor=7|is not the Sluice-Cursor' \
     'cursor=1/1/2/3/4/5/6/7&from=2026-11-01|has the dates' \
@@ -105,6 +106,12 @@ for one in 'from=2026-13-01|must be a date' 'from=yesterday|must be a date' \
 done
 export_ 'cursor=99/1/20000/3/4/minutes/org/acme'
 check 'a cursor of no export is refused' answers 410
+for flag in --from --to; do
+    run "$sluice" usage export --url "http://$http" "$flag" ''
+    check "an empty $flag is refused" is 2
+    check 'without rows' [ "$out" = '' ]
+    check 'with what to write' has "$err" 'must be a date like 2026-11-01'
+done
 fetch -I "http://$http/v1/usage/export"
 check 'HEAD has no rows' answers 200
 

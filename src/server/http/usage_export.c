@@ -565,11 +565,26 @@ static void on_page(struct sl_job *job)
 
 /* ---- the request ---- */
 
-/* Read a date as days since 1970. */
+/* Is the option in the query, with or without a value? */
+static bool is_given(const struct sl_http_call *call, const char *name)
+{
+    struct sl_str query = call->query;
+
+    while (query.len > 0) {
+        struct sl_str pair = sl_admin_cut(&query, '&');
+
+        if (sl_str_eq(sl_admin_cut(&pair, '='), sl_str_c(name)))
+            return true;
+    }
+    return false;
+}
+
+/* Read a date as days since 1970. An empty one is a mistake, such as a variable
+ * that is not set: it would mean everything. */
 static bool read_day(struct sl_http_call *call, const char *name,
                      struct sl_str text, int64_t *ret)
 {
-    if (text.len == 0)
+    if (text.len == 0 && !is_given(call, name))
         return true;
     if (!sl_day_read(text, ret) || *ret < 1)
         return sl_http_refuse(call, 400, "BAD_QUERY",
