@@ -210,7 +210,7 @@ TEST_WITH(broken, struct world *w)
                                           ":12x\r\n", "$99999999999\r\n",
                                           "*-7\r\n",  "\0\0\0\r\n"};
     struct sl_redis_conn_options o = options_of(w);
-    struct try t, large, last;
+    struct try t;
 
     for (unsigned i = 0; i < SL_LEN(garbage); i++) {
         CASE("what is no reply ends the connection");
@@ -241,8 +241,15 @@ TEST_WITH(broken, struct world *w)
     CHECK_STR(w->why, "no reply in time");
     CHECK_EQ(t.result, SL_UNCERTAIN);
     close_link(w);
+}
+
+TEST_WITH(not_sent, struct world *w)
+{
+    struct sl_redis_conn_options o = options_of(w);
+    struct try t, large, last;
 
     CASE("commands that a silent server can't have are not sent");
+    o.patience = 20 * SL_MS;
     open_with(w, &o);
     come_up(w);
     start(w, &t);
