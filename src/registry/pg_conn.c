@@ -80,7 +80,9 @@ static int refuse_result(struct sl_pg_conn *l, struct sl_diag *diag,
     const char *what = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    l->temporary = code && sl_pg_is_temporary(code, l->read_only);
+    /* Without a code it is libpq's own: the connection is lost. */
+    l->temporary = code ? sl_pg_is_temporary(code, l->read_only)
+                        : PQstatus(l->conn) == CONNECTION_BAD;
     return refuse_saying(l, diag, SLUICE_ESTORE,
                          what ? what : PQresultErrorMessage(result));
 }

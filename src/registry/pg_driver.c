@@ -253,8 +253,10 @@ static int ensure(struct sl_database *db)
     struct store *s = store_of(db);
     int err = sl_pg_conn_ensure(&s->link, &db->diag);
 
+    /* A server that has let us in before refuses for a time only: nothing
+     * listens any more, for example. */
     if (err)
-        db->is_temporary = s->link.temporary;
+        db->is_temporary = s->link.temporary || s->link.was_refused;
     return err;
 }
 
@@ -1130,8 +1132,11 @@ static bool is_away(const struct sl_pg_conn *l)
     if (l->temporary || !l->was_refused)
         return l->temporary;
     found = PQpingParams(names, values, 1);
-    if (found == PQPING_OK)
-        return is_refused_for_now(l->url);
+    if (found == PQPING_OK) {
+        if (is_refused_for_now(l->url))
+            return true;
+        found = PQpingParams(names, values, 1); /* it may be gone meanwhile */
+    }
     return found == PQPING_NO_RESPONSE || found == PQPING_REJECT;
 }
 

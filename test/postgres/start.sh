@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # start.sh -- starts that do not get what they need of the database: it is lost
-# after one of its answers, has no connection left, is a standby, or a row is
+# after one of its answers, or gone, has no connection left, is a standby, or a row is
 # locked. The daemon serves, and everything is recorded once when it is back. An
 # error that stays ends the start.
 #
@@ -39,22 +39,28 @@ reports() {
 
 # ---- the database is lost ----
 
-# After each of the first answers, and then with wider steps, until two starts
-# have all of their answers.
-away=0 whole=0 n=0
-while ((n < 1000 && whole < 2)); do
-    network after "$n"
-    on "$url" || break
-    whole=$((whole + 1))
-    ! without || away=$((away + 1)) whole=0
-    reports "$n" || { network pass && until_ reports "$n"; } || break
-    total=$((total + 3))
-    end_by KILL
-    network pass
-    n=$((n + 1 + n / 3))
-done
-check "each start has served (answer $n)" test "$whole" = 2
-check "many of them without the database ($away)" test "$away" -ge 8
+# lose WORD: after each of the first answers, and then with wider steps, until
+# two starts have all of their answers.
+lose() {
+    local away=0 whole=0 n=0
+
+    while ((n < 1000 && whole < 2)); do
+        network "$1" "$n"
+        on "$url" || break
+        whole=$((whole + 1))
+        ! without || away=$((away + 1)) whole=0
+        reports "$1-$n" || { network pass && until_ reports "$1-$n"; } || break
+        total=$((total + 3))
+        end_by KILL
+        network pass
+        n=$((n + 1 + n / 3))
+    done
+    check "$1: each start has served (answer $n)" test "$whole" = 2
+    check "$1: many of them without the database ($away)" test "$away" -ge 8
+}
+
+lose after
+lose gone # and a new connection is refused
 on "$url"
 check 'everything is recorded once' until_ recorded
 stop

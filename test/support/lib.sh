@@ -51,7 +51,7 @@
 # A network that fails, see test/support/proxy.py:
 #
 #   proxy_start SERVER leaves its address in $proxy
-#   network WORD...    pass, cut, hold, delay, close, after or move
+#   network WORD...    pass, cut, hold, delay, close, after, gone or move
 #
 # A Redis of the test's own, on a unix socket:
 #

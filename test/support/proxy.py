@@ -13,6 +13,8 @@ returns when the word is in force:
   close   as "pass", and all connections are closed
   after N as "pass", until the server has said something N times: then all
           connections are closed, and so is each new one
+  gone N  as "after N", but the N-th answer is delivered, all is closed at once,
+          and nothing listens until the next word
   move SERVER  as "close", and new connections go to this server
 
 No other word closes a connection. A connection that has lost bytes stays dead on
@@ -50,6 +52,7 @@ class Proxy:
         self.ready = selectors.DefaultSelector()
         self.lines = set()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.listener.getsockname()[1]
         self.control = socket.socket(socket.AF_UNIX)
         self.control.bind(control)
         self.control.listen(8)
@@ -92,7 +95,13 @@ class Proxy:
         words = link.recv(4096).decode().split()
         self.word = words[0]
         self.delay = int(words[1]) / 1000 if self.word == "delay" else 0.0
-        self.left = int(words[1]) if self.word == "after" else 0
+        self.left = int(words[1]) if self.word in ("after", "gone") else 0
+        if self.word == "gone" and self.left == 0:
+            self.leave()
+        elif not self.listener:
+            self.listener = socket.create_server(("127.0.0.1", self.port),
+                                                 backlog=64)
+            self.watch(self.listener, self.accept, None)
         if self.word in ("close", "move"):
             self.server = words[1] if self.word == "move" else self.server
             self.word = "pass"
@@ -105,6 +114,14 @@ class Proxy:
                 line.held = [(0, b"".join(held for _, held in line.held))]
         link.sendall(b"ok")
         link.close()
+
+    def leave(self):
+        for line in list(self.lines):
+            self.close(line)
+        if self.listener:
+            self.ready.unregister(self.listener)
+            self.listener.close()
+            self.listener = None
 
     def close(self, line):
         for sock in (line.client, line.server):
@@ -159,6 +176,10 @@ class Proxy:
         else:
             line.held.append((time.monotonic() + self.delay, got))
             self.let_go(line)
+        if self.word == "gone":
+            self.left -= 1
+            if self.left == 0:
+                self.leave()
 
     def let_go(self, line):
         while line.held and line.held[0][0] <= time.monotonic():
@@ -169,12 +190,13 @@ class Proxy:
                 return
 
     def run(self):
-        print(self.listener.getsockname()[1], flush=True)
+        print(self.port, flush=True)
         while True:
             late = any(line.held for line in self.lines)
             for key, _ in self.ready.select(0.002 if late else None):
                 call, line = key.data
-                if line is None or line in self.lines:
+                gone = key.fileobj.fileno() < 0  # closed by a call before
+                if not gone and (line is None or line in self.lines):
                     call(line)
             for line in list(self.lines):
                 self.let_go(line)
