@@ -3,7 +3,7 @@
  * The table stores fingerprints instead of keys. Without the secret, an
  * attacker can't choose keys that collide or share a bucket. A table hashes
  * either by SipHash or by rounds of AES, which need a fifth of the computing
- * where the processor has instructions for them. Which of the two, is fixed
+ * where the processor has instructions for them. Which of the two is fixed
  * when the table is made: by AES if this machine has them (x86-64 only). The
  * fingerprints are the same on every machine, so a file can be moved; without
  * the instructions, AES takes 0.2 to 0.4 us, some twenty times as long as

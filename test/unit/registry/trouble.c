@@ -2,6 +2,7 @@
  * the file: acknowledged reports are stored, and repeated ones once. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 
 #include "books.h"
@@ -151,6 +152,63 @@ static void test_start(struct world *w)
     CHECK(put_key(w, REPORTS + 2));
 }
 
+static atomic_uint damages;
+
+static void count_damage(void *ctx, const char *sentence)
+{
+    (void)ctx;
+    if (CHECK(strstr(sentence, "is damaged")))
+        damages++;
+}
+
+static int ping(struct world *w)
+{
+    struct sl_job job;
+    int err;
+
+    sl_job_init(&job, SL_JOB_PING, &sl_alloc_libc);
+    ask(w, &job);
+    err = job.err;
+    sl_job_clear(&job);
+    /* style: the file is opened again after a time of the real clock */
+    usleep(110000);
+    return err;
+}
+
+static void test_damaged_later(struct world *w)
+{
+    char shared[120];
+    struct sl_registry_options options = {.path = shared,
+                                          .on_mistake = count_damage,
+                                          .may_be_away = true,
+                                          .ctx = w};
+    struct sl_diag diag = {0};
+    sqlite3 *other;
+    FILE *file;
+
+    CASE("a shared file that is locked at the start, and damaged later");
+    world_stop(w);
+    snprintf(shared, sizeof(shared), "%s?shared", w->path);
+    CHECK_EQ(sqlite3_open(w->path, &other), SQLITE_OK);
+    run(other, "BEGIN EXCLUSIVE");
+    CHECK_EQ(sl_registry_open(&options, &w->registry, &diag), 0);
+    CHECK(ping(w) != 0);
+    CHECK_EQ(damages, 0);
+    file = fopen(w->path, "r+");
+    if (CHECK(file != NULL)) {
+        fputs("no database", file);
+        fclose(file);
+    }
+    run(other, "ROLLBACK");
+    sqlite3_close(other);
+    for (int i = 0; i < 500 && damages == 0; i++)
+        CHECK(ping(w) != 0);
+    CASE("that is reported once, however often it is opened");
+    for (int i = 0; i < 6; i++)
+        CHECK(ping(w) != 0);
+    CHECK_EQ(damages, 1);
+}
+
 int main(void)
 {
     struct world w;
@@ -159,6 +217,7 @@ int main(void)
     test_full(&w);
     test_locked(&w);
     test_start(&w);
+    test_damaged_later(&w);
     world_close(&w);
     return CHECK_DONE();
 }
