@@ -354,6 +354,7 @@ static const char before_waiting[] =
     " took, error, answer, result) VALUES('m', 'other', 'beta', 1, 0, 500, 1,"
     " '', '', 1), ('gone', 'other', 'beta', 1, 0, 500, 1, '', '', 1);"
     "UPDATE webhook_endpoints SET next = 1 WHERE id = 'other';"
+    "DROP TABLE usage_erased;"
     "DELETE FROM tables_version WHERE number = (SELECT max(number) FROM"
     " tables_version);";
 
