@@ -14,6 +14,7 @@ Prints TAP.
 - In runs of ten minutes and more: all keys were used, and the 99th percentile
   is flat. A short run may share the machine with other tests.
 """
+import argparse
 import http.client
 import json
 import os
@@ -145,9 +146,15 @@ class Soak:
 
 
 def main():
-    is_long = "SL_LONG" in os.environ
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else \
-        1800 if is_long else 10
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench soak",
+        description="Keep a daemon under load; memory, latency and descriptors "
+        "must not grow.")
+    parser.add_argument(
+        "seconds", nargs="?", type=float, metavar="SECONDS",
+        default=1800 if "SL_LONG" in os.environ else 10,
+        help="10 by default, 1800 if SL_LONG is set")
+    seconds = parser.parse_args().seconds
     with procs.Folder() as folder:
         soak = Soak(folder, seconds)
         soak.run()
