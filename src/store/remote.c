@@ -294,7 +294,7 @@ static void on_deadline(struct sl_remote_op *op)
     if (op->take)
         op->take->sent = uncertain;
     record(op, false);
-    client->answering = cancelled ? NULL : op;
+    client->answering = uncertain ? op : NULL;
     answer(op, SLUICE_ESTORE);
     client->answering = NULL;
     if (cancelled) {

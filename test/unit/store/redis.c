@@ -140,6 +140,43 @@ static void test_stuck(struct world *w)
     close_store(w);
 }
 
+/* The caller charges what was not sent, and keeps what was. */
+static void on_kept(struct sl_take *take)
+{
+    struct sl_store *store = take->ctx;
+
+    on_done(take);
+    store->calls->keep(store, take->loop);
+}
+
+static void test_stuck_kept(struct world *w)
+{
+    static struct asked many[3000];
+    const struct asked *last = &many[SL_LEN(many) - 1];
+    unsigned unsent = 0;
+
+    CASE("what was not sent at its deadline is refunded, also if it is kept");
+    CHECK_EQ(open_store(w, NULL, 10 * SL_MS), 0);
+    make_ready(w);
+    for (unsigned i = 0; i < SL_LEN(many); i++) {
+        ask(w, &many[i], SL_TAKE_OP_TAKE);
+        many[i].take.done = on_kept;
+        many[i].take.ctx = w->store;
+    }
+    WAIT_FOR(&w->fake.rig, last->done);
+    for (unsigned i = 0; i < SL_LEN(many); i++)
+        unsent += !many[i].take.sent;
+    CHECK(unsent > 0 && unsent < SL_LEN(many));
+    while (stats_of(w).returned < unsent && play(w, 1000)) {
+        fake_says(&w->fake, YES);
+        turn(&w->fake.rig);
+    }
+    CHECK(!play(w, 30));
+    CHECK_EQ(stats_of(w).returned, unsent);
+    CHECK_EQ(stats_of(w).uncertain, 0);
+    close_store(w);
+}
+
 static void test_lost(struct world *w)
 {
     struct asked a, b;
@@ -276,6 +313,7 @@ int main(void)
     test_reset(&w);
     test_late(&w);
     test_stuck(&w);
+    test_stuck_kept(&w);
     test_lost(&w);
     test_noscript(&w);
     test_memory(&w);
