@@ -235,6 +235,7 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
     };
     sl_slot_key_again(r, kept->limit, kept->hash, &item->key);
     e->set.count = i + 1;
+    e->set.ops = 1U << SL_TAKE_OP_SETTLE;
     if (e->begun <= i)
         e->begun = i + 1;
 }
@@ -260,6 +261,7 @@ bool sl_hold_end_expired(struct sl_table *table, struct sl_intent *intent,
     e.set.intent = intent;
     e.set.extra = &e.extra;
     e.set.count = 0;
+    e.set.ops = 0;
     e.set.fresh = true;
     e.set.swept = false;
     e.set.carries = false;
@@ -303,6 +305,7 @@ static void add_parts(struct ending *e, const struct sl_hold_result *call)
     bool settles = call->op == SL_HOLD_SETTLE;
 
     e->set.count = 0;
+    e->set.ops = 0;
     for (unsigned i = 0; i < e->record.count; i++) {
         const struct sl_hold_key *kept = &e->record.part[i];
         uint64_t cost = kept->cost;

@@ -73,12 +73,6 @@ static void judge(const struct sl_set *set, struct sl_set_item *item)
     }
 }
 
-/* All parts of a set have one. */
-static enum sl_take_op op_of(const struct sl_set *set)
-{
-    return set->items[0].part->op;
-}
-
 /* Judges the item as if its cell had also used what the carried item has. Its
  * cell is changed by the cost alone. */
 static void count_carried(const struct sl_set *set, struct sl_set_item *item,
@@ -416,7 +410,8 @@ static bool change_all(struct sl_set *set, const struct sl_set_extra *extra)
             no_room(set, item);
         return false;
     }
-    for (unsigned i = 0; op_of(set) != SL_TAKE_OP_TAKE && i < set->count; i++)
+    for (unsigned i = 0; set->ops != 1U << SL_TAKE_OP_TAKE && i < set->count;
+         i++)
         count_refunds(set, &set->items[i]);
     if (!sl_intent_commit(set->intent))
         return false;
@@ -497,7 +492,7 @@ enum sl_set_result sl_set_decide(struct sl_set *set)
         else
             done = change_all(set, NULL);
     } while (!done);
-    if (op_of(set) == SL_TAKE_OP_RESET)
+    if (set->ops & 1U << SL_TAKE_OP_RESET)
         forget_holds(set);
     sl_set_count(set->intent, result != SL_SET_DENY);
     return result;

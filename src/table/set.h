@@ -132,6 +132,7 @@ struct sl_set {
     struct sl_intent *intent;
     struct sl_set_item items[SL_PARTS];
     unsigned count;
+    unsigned ops;  /* of the items' parts: a bit for each sl_take_op */
     uint64_t seen; /* while it is made: a bit for each tag, modulo 64 */
     sl_ns now;
     sl_ns lag; /* `now` minus the caller's reading */

@@ -106,6 +106,7 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
         }
     }
     begin_item(new, part);
+    set->ops |= 1U << part->op;
     set->count++;
     return i;
 }
@@ -282,6 +283,7 @@ static enum sl_set_result decide_one(struct sl_set *set, struct sl_part *part,
     set->count = 1;
     set->items[0].key = *key;
     begin_item(&set->items[0], part);
+    set->ops = 1U << part->op;
     set->swept = false;
     result = sl_set_decide(set);
     if (result != SL_SET_STALE)
@@ -312,6 +314,7 @@ static enum sl_set_result decide_set(struct sl_set *set, struct sl_part *parts,
     enum sl_set_result result;
 
     set->count = 0;
+    set->ops = 0;
     set->seen = 0;
     set->extra = extra;
     for (unsigned i = 0; i < count; i++)
