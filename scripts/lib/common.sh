@@ -3,6 +3,10 @@
 #
 # Sourced after `cd` to the root of the repository.
 
+# Meson calls ccache if it is installed. Another clone of the tree compiles to
+# the same objects, so the folder does not count.
+export CCACHE_NOHASHDIR=1
+
 # Print a message to standard error. Results go to standard output.
 say() {
     printf '%s\n' "$*" >&2

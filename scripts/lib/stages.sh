@@ -307,7 +307,7 @@ stage_tsan() {
 stage_fuzz() {
     local program programs=() passed=0 notes=
 
-    CC=clang configure build/fuzz "${sanitized[@]}" -Doptimization=1 \
+    CC="$(command -v ccache) clang" configure build/fuzz "${sanitized[@]}" -Doptimization=1 \
         -Dfuzz=true -Dc_args=-g1
     fuzz_targets | xargs -d '\n' ninja -C build/fuzz
     mapfile -t programs < <(fuzz_targets | sed 's|^|build/fuzz/|')
