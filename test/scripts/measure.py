@@ -214,9 +214,9 @@ def test_servers():
     with procs.Folder() as folder:
         worker, port = folder.nginx("web", at)
         ok(procs.connects(port), "nginx listens")
-        ok(procs.cpu_ns(worker) > 0, "its worker has used the processor")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as reply:
             ok(reply.read().decode() == folder.path, "it has its folder")
+        ok(procs.cpu_ns(worker) > 0, "its worker has used the processor")
         path = f"{folder.path}/socket"
         sleeper = folder.start(
             "unix", [sys.executable, "-c", "import signal, socket\n"
