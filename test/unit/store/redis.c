@@ -149,13 +149,13 @@ static void on_kept(struct sl_take *take)
     store->calls->keep(store, take->loop);
 }
 
-static void test_stuck_kept(struct world *w)
+/* Returns how many were not sent. */
+static unsigned keep_stuck(struct world *w)
 {
     static struct asked many[3000];
     const struct asked *last = &many[SL_LEN(many) - 1];
     unsigned unsent = 0;
 
-    CASE("what was not sent at its deadline is refunded, also if it is kept");
     CHECK_EQ(open_store(w, NULL, 10 * SL_MS), 0);
     make_ready(w);
     for (unsigned i = 0; i < SL_LEN(many); i++) {
@@ -170,6 +170,21 @@ static void test_stuck_kept(struct world *w)
     while (stats_of(w).returned < unsent && play(w, 1000)) {
         fake_says(&w->fake, YES);
         turn(&w->fake.rig);
+    }
+    return unsent;
+}
+
+/* On a machine that stops this process for a second the connection is lost for
+ * want of an answer, and what was sent is uncertain: then it begins again. */
+static void test_stuck_kept(struct world *w)
+{
+    unsigned unsent;
+
+    CASE("what was not sent at its deadline is refunded, also if it is kept");
+    unsent = keep_stuck(w);
+    for (unsigned i = 0; i < 20 && stats_of(w).uncertain > 0; i++) {
+        close_store(w);
+        unsent = keep_stuck(w);
     }
     CHECK(!play(w, 30));
     CHECK_EQ(stats_of(w).returned, unsent);
