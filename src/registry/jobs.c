@@ -1113,8 +1113,23 @@ static void count_writes(struct sl_registry *r, const struct sl_job *first)
             atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
 }
 
+#define LOOK_PERIOD SL_S
+
+/* The other session may be that of a daemon that was stopped. */
+static void end_stopped(struct sl_registry *r)
+{
+    sl_ns now = sl_clock_mono();
+
+    if (!r->db.driver->end_stopped || now < r->look_at)
+        return;
+    r->db.driver->end_stopped(&r->db);
+    r->look_at = now + LOOK_PERIOD;
+}
+
 void sl_job_give_up(struct sl_registry *r, struct sl_job *job)
 {
+    if (!sl_job_must_wait(r, job))
+        end_stopped(r);
     job->is_blocked = false;
     job->blocked_since = 0;
     sl_diag_error(&r->db.diag, SLUICE_ESTORE,

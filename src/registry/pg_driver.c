@@ -52,6 +52,19 @@ static const struct {
     "SELECT slot" OF_SLOTS " WHERE pg_try_advisory_xact_lock(" LOCK_SPACE      \
     ", slot)"
 
+/* A daemon that is stopped while it sends keeps its locks: its session awaits
+ * the rest of what was sent, and is not idle. A statement ends within
+ * SL_PG_STATEMENT_MS. */
+#define STOPPED_MS  5000
+#define END_STOPPED                                                            \
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE"             \
+    " usename = current_user AND wait_event_type = 'Client' AND state_change"  \
+    " < clock_timestamp() - interval '" SL_TEXT(STOPPED_MS) " ms' AND pid IN"  \
+    " (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND"   \
+    " classid = " LOCK_SPACE " AND objid BETWEEN 0 AND 255 AND database ="     \
+    " (SELECT oid FROM pg_database WHERE datname = current_database()))"
+_Static_assert(STOPPED_MS > SL_PG_STATEMENT_MS, "a statement may run so long");
+
 /* Queries for PostgreSQL only. */
 static const struct {
     const char *name, *sql;
@@ -60,6 +73,7 @@ static const struct {
     {"try",      LOCK_FREE                                    },
     {"patience", "SELECT set_config('lock_timeout', $1, true)"},
     {"tell",     "SELECT pg_notify('sluice', $1)"             },
+    {"stopped",  END_STOPPED                                  },
 };
 
 /* ---- notifications of other daemons.
@@ -752,6 +766,17 @@ static void recover(struct sl_database *db)
         link->failed = link->is_locked = false;
 }
 
+/* An administrator may have forbidden it. */
+static void end_stopped(struct sl_database *db)
+{
+    static const struct sl_pg_params none;
+    PGresult *result = NULL;
+
+    if (!sl_pg_conn_query(&store_of(db)->link, "stopped", &none, true, false,
+                          &result))
+        PQclear(result);
+}
+
 static int tell(struct sl_database *db, struct sl_str message)
 {
     struct store *s = store_of(db);
@@ -1184,6 +1209,7 @@ const struct sl_driver sl_driver_postgres = {
     .try_lock = try_lock,
     .patience = be_patient,
     .recover = recover,
+    .end_stopped = end_stopped,
     .notify = tell,
     .commit_status = commit_status,
     .listen = listen_to,

@@ -104,6 +104,9 @@ struct sl_driver {
     int (*patience)(struct sl_database *db, unsigned ms);
     /* A statement has failed: a rollback to a savepoint follows. */
     void (*recover)(struct sl_database *db);
+    /* Between transactions: ends the sessions of stopped daemons that have
+     * locked slots. */
+    void (*end_stopped)(struct sl_database *db);
     /* Send a notification to the others at commit. */
     int (*notify)(struct sl_database *db, struct sl_str message);
     /* Was the transaction committed? Returns 1, 0, or an error if unknown. */
@@ -227,7 +230,8 @@ struct sl_registry {
     struct sl_job *undelivered; /* jobs whose done() could not be posted */
     struct sl_job_list blocked; /* writes that wait for locks of others */
     uint64_t blocked_slots[SL_SHARE_SLOTS / 64]; /* of those with one slot */
-    sl_ns retry_at;                              /* monotonic */
+    sl_ns retry_at;                              /* monotonic, */
+    sl_ns look_at; /* and when stopped daemons are looked for again */
 };
 
 /* Starts a thread that receives no signals; `what` is its body. Returns 0, or

@@ -341,6 +341,10 @@ released() {
     grep -qE '"released":true|"NO_SUCH_NODE"' <<<"$out"
 }
 check 'and released' until_ released
+grep -q '"code":"REGISTRY"' <<<"$out" && [[ -n ${SLUICE_TEST_POSTGRES-} ]] &&
+    psql -X "$SLUICE_TEST_POSTGRES" -c "SELECT a.pid, state, wait_event, query,
+        state_change, objid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+        WHERE locktype = 'advisory'" | sed 's/^/# /'
 rest_passed() {
     job few sleepy
     has "$out" '{"allowed":true' && given=$((given + 1))

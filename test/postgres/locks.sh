@@ -86,6 +86,18 @@ check 'some organisations are locked: others are decided' of_100 checks
 check 'and reported' of_100 reports
 : >slots
 
+# ---- all slots, as by a daemon that is stopped while it sends ----
+
+# The server takes such a session for active, and never ends it by itself.
+background unsynced.out python3 "$here/unsynced.py" "$POSTGRES_PORT" 0 255
+is_unsynced() {
+    [[ $(sql "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'
+        AND wait_event = 'ClientRead' AND query = 'SELECT 1'") = 1 ]]
+}
+check 'a session has locked all, and waits' until_ is_unsynced
+check 'the daemon ends it, and reports' until_ reports acme
+check 'and it is told' until_ grep -q ended unsynced.out
+
 # ---- usage of decisions ----
 
 # One organisation among many whose usage is written together.
