@@ -324,6 +324,9 @@ static int open_region(struct memory *m, const struct sl_memory_options *o,
     there = sl_region_file_size(o->path);
     err = sl_region_open_file(ret, o->path, there ? there : size,
                               SL_DAMAGE_SET_ASIDE, &why);
+    if (err == SLUICE_EDAMAGE) /* else it would have been set aside */
+        return sl_diag_error(diag, err, "%s: %s; another process uses it",
+                             o->path, why.sentence);
     if (err) {
         if (diag)
             *diag = why;

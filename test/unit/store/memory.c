@@ -146,6 +146,31 @@ static void bind(struct sl_store *store)
     CHECK_EQ(sl_store_bind(store, stored, 3, NULL), 0);
 }
 
+/* A head that another process has open is damaged: the file stays where it
+ * is. */
+static void test_file_in_use(void)
+{
+    char path[] = "/tmp/sluice-memory-XXXXXX", head[8], want[96];
+    struct sl_memory_options options = {.path = path, .size = 1 << 20};
+    struct sl_store *store, *other = NULL;
+    struct sl_diag diag = {0};
+    int fd = mkstemp(path);
+
+    CASE("a damaged file that is in use is named");
+    CHECK_EQ(sl_memory_open(&options, &store, &diag), 0);
+    CHECK_EQ(pread(fd, head, 8, 0), 8);
+    CHECK_EQ(pwrite(fd, "garbage!", 8, 0), 8);
+    CHECK_EQ(sl_memory_open(&options, &other, &diag), SLUICE_EDAMAGE);
+    snprintf(want, sizeof(want),
+             "%s: it is not a state file of Sluice; another process uses it",
+             path);
+    CHECK_STR(diag.sentence, want);
+    CHECK_EQ(pwrite(fd, head, 8, 0), 8);
+    sl_store_close(store);
+    close(fd);
+    CHECK_EQ(unlink(path), 0);
+}
+
 static void test_file(void)
 {
     char path[] = "/tmp/sluice-memory-XXXXXX";
@@ -276,6 +301,7 @@ int main(void)
     sl_store_close(store);
     sl_store_close(NULL);
     test_file();
+    test_file_in_use();
     test_memory_fails();
     return CHECK_DONE();
 }
