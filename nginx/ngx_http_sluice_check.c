@@ -318,6 +318,18 @@ static ngx_int_t fill_identity(ngx_http_request_t *r, const ngx_array_t *pairs,
     return NGX_OK;
 }
 
+/* A number that is too large for off_t is the largest one: were it ignored, a
+ * larger cost would take less. NGX_ERROR if it is not a whole number. */
+static off_t cost_of(const ngx_str_t *text)
+{
+    off_t number = ngx_atoof(text->data, text->len);
+
+    for (size_t i = 0; number == NGX_ERROR && i < text->len; i++)
+        if (text->data[i] < '0' || text->data[i] > '9')
+            return NGX_ERROR;
+    return number == NGX_ERROR ? NGX_MAX_OFF_T_VALUE : number;
+}
+
 /* Reads costs. An empty value is none; one that is not a number is logged and
  * ignored. Returns how many are for one limit each. */
 static ngx_int_t read_costs(ngx_http_request_t *r, const ngx_array_t *pairs,
@@ -335,7 +347,7 @@ static ngx_int_t read_costs(ngx_http_request_t *r, const ngx_array_t *pairs,
             return NGX_ERROR;
         if (value.len == 0)
             continue;
-        number = ngx_atoof(value.data, value.len);
+        number = cost_of(&value);
         if (number == NGX_ERROR) {
             ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                           "sluice: \"%V\" is not a cost, and is ignored; a "

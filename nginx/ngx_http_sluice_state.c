@@ -141,7 +141,7 @@ static char *set_zone(ngx_conf_t *cf, ngx_http_sluice_main_conf_t *main,
 {
     ngx_str_t name = {word->len - 5, word->data + 5}, size;
     u_char *colon = (u_char *)ngx_strchr(name.data, ':');
-    ssize_t bytes;
+    off_t bytes;
 
     if (!colon || colon == name.data) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -151,7 +151,7 @@ static char *set_zone(ngx_conf_t *cf, ngx_http_sluice_main_conf_t *main,
     size.data = colon + 1;
     size.len = (size_t)(name.data + name.len - size.data);
     name.len = (size_t)(colon - name.data);
-    bytes = ngx_parse_size(&size);
+    bytes = ngx_parse_offset(&size);
     if (bytes < LEAST_SIZE)
         return refuse_size(cf, word);
     main->size = (size_t)bytes;
@@ -166,7 +166,7 @@ char *ngx_http_sluice_set_state(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_sluice_main_conf_t *main = conf;
     ngx_str_t *words = cf->args->elts, size;
-    ssize_t bytes;
+    off_t bytes;
 
     if (main->size)
         return "is duplicate";
@@ -193,7 +193,7 @@ char *ngx_http_sluice_set_state(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
     size.data = words[2].data + 5;
     size.len = words[2].len - 5;
-    bytes = ngx_parse_size(&size);
+    bytes = ngx_parse_offset(&size);
     if (bytes < LEAST_SIZE)
         return refuse_size(cf, &words[2]);
     main->size = (size_t)bytes;

@@ -56,6 +56,9 @@ refused(qr/"\$x" must be NAME=VALUE/, $load, 'set $x 1; sluice_identity $x;');
 refused(qr/"zone=one" must be zone=NAME:SIZE/, "$load sluice_state zone=one;");
 refused(qr/must be a size of at least 1m/,
     "$load sluice_state zone=one:4k;");
+($ok, $out) = $t->test_conf(http => "$load sluice_state {dir}/big size=2g;",
+    server => 'location / { sluice on; }');
+ok($ok, 'a size in gigabytes') or diag($out);
 refused(qr/invalid parameter "size=2m"; the size of a zone is written zone=/,
     "$load sluice_state zone=one:1m size=2m;");
 refused(qr/"user=" is there twice/, $load,

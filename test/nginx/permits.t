@@ -153,6 +153,8 @@ $t->wait_for(sub {
 pass('a higher cost counts beyond the limit');
 is($t->get('/both/x', 'X-User-Id' => 'hal', 'X-Say-Tokens' => 10)->{status},
     200, 'permits and costs together');
+is($t->get('/ai/x', 'X-User-Id' => 'ida', 'X-Estimate' => '9' x 30)->{status},
+    429, 'a cost of thirty digits is more than any limit');
 $t->get('/ai/x', 'X-User-Id' => 'ida', 'X-Estimate' => 'many');
 like($t->read('error.log'), qr/"many" is not a cost, and is ignored/,
     'a cost that is no number is logged');
