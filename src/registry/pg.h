@@ -283,6 +283,26 @@ enum sl_pg_probe_result {
 /* Goes on after poll(). */
 enum sl_pg_probe_result sl_pg_probe_step(struct sl_pg_probe *probe, sl_ns now);
 
+/* ---- pg_notify.c: notifications of other daemons ---- */
+
+struct sl_pg_notifier;
+
+struct sl_pg_notifier_options {
+    const char *url;        /* outlives it */
+    const _Atomic int *own; /* our own backend: what it sends is ignored */
+    sl_notified_f *heard;   /* called on a thread of its own */
+    void *ctx;
+    const struct sl_alloc *alloc;
+};
+
+/* Starts the thread, which connects by itself. On failure *ret is unchanged. */
+SL_MUST_USE int
+sl_pg_notifier_open(const struct sl_pg_notifier_options *options,
+                    struct sl_pg_notifier **ret, struct sl_diag *diag);
+
+/* Ends the thread. NULL is allowed. */
+void sl_pg_notifier_close(struct sl_pg_notifier *notifier);
+
 /* ---- any bytes as a text of PostgreSQL.
  *
  * Ids of subjects are any bytes; a text of PostgreSQL is UTF-8 without NUL.

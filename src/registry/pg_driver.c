@@ -7,12 +7,9 @@
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "registry/pg.h"
 
@@ -56,13 +53,17 @@ static const struct {
  * the rest of what was sent, and is not idle. A statement ends within
  * SL_PG_STATEMENT_MS. */
 #define STOPPED_MS  5000
+#define STOPPED_FOR "CAST('" SL_TEXT(STOPPED_MS) " ms' AS interval)"
+#define HAS_SLOTS                                                              \
+    "(SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"        \
+    " AND classid = " LOCK_SPACE " AND objid < 256"                            \
+    " AND database = (SELECT oid FROM pg_database"                             \
+    " WHERE datname = current_database()))"
 #define END_STOPPED                                                            \
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE"             \
-    " usename = current_user AND wait_event_type = 'Client' AND state_change"  \
-    " < clock_timestamp() - interval '" SL_TEXT(STOPPED_MS) " ms' AND pid IN"  \
-    " (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND"   \
-    " classid = " LOCK_SPACE " AND objid BETWEEN 0 AND 255 AND database ="     \
-    " (SELECT oid FROM pg_database WHERE datname = current_database()))"
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"                   \
+    " WHERE usename = current_user AND wait_event_type = 'Client'"             \
+    " AND state_change < clock_timestamp() - " STOPPED_FOR                     \
+    " AND pid IN " HAS_SLOTS
 _Static_assert(STOPPED_MS > SL_PG_STATEMENT_MS, "a statement may run so long");
 
 /* Queries for PostgreSQL only. */
@@ -76,142 +77,6 @@ static const struct {
     {"stopped",  END_STOPPED                                  },
 };
 
-/* ---- notifications of other daemons.
- *
- * A thread with its own connection LISTENs. After each (re)connect
- * notifications may have been missed: it then passes an empty message, and the
- * switch of every feature.
- */
-
-/* How often a silent connection is checked. */
-#define SILENCE (2 * SL_S)
-#define AGAIN   (200 * SL_MS)
-
-#define TEXT_MOST ((size_t)64 << 10)
-
-struct notifier {
-    const struct sl_alloc *alloc;
-    const _Atomic int *own; /* our own backend, whose notifications are ignored
-                             */
-    sl_notified_f *heard;   /* called on the thread */
-    void *ctx;
-    struct sl_pg_conn link;
-    struct sl_arena arena;
-    pthread_t thread;
-    bool has_thread;
-    int stop; /* an eventfd */
-};
-
-static void hear(struct notifier *l, struct sl_str text)
-{
-    struct sl_str message;
-
-    sl_arena_reset(&l->arena);
-    /* An unreadable message may be about anything. */
-    if (!sl_pg_unescape(&l->arena, text, &message))
-        message = SL_STR("");
-    l->heard(l->ctx, message);
-}
-
-static void hear_all(struct notifier *l)
-{
-    PGnotify *notify;
-
-    while ((notify = PQnotifies(l->link.conn))) {
-        if (notify->be_pid != atomic_load(l->own))
-            hear(l, sl_str_c(notify->extra));
-        PQfreemem(notify);
-    }
-}
-
-/* Makes up for missed messages: whether there are subjects, and all switches.
- */
-static const char missed[] =
-    "SELECT 's::' WHERE EXISTS(SELECT 1 FROM subjects) OR"
-    " EXISTS(SELECT 1 FROM usage_credits) OR EXISTS(SELECT 1 FROM blocks)"
-    " UNION ALL"
-    " SELECT 'f:' || is_on || ':' || name FROM switches";
-
-static int notifier_on_open(struct sl_pg_conn *link, struct sl_diag *diag)
-{
-    struct notifier *l = link->ctx;
-    PGresult *result = NULL;
-    int err = sl_pg_exec(link, "LISTEN " SL_PG_SCHEMA, NULL, diag);
-
-    if (!err)
-        err = sl_pg_exec(link, missed, &result, diag);
-    if (err)
-        return err;
-    l->heard(l->ctx, SL_STR(""));
-    for (int i = 0; i < PQntuples(result); i++)
-        hear(l, sl_str_c(PQgetvalue(result, i, 0)));
-    PQclear(result);
-    return 0;
-}
-
-/* Waits for input or for `most`. Returns false if the thread must end. */
-static bool wait_for(struct notifier *l, int fd, sl_ns most, bool *ret_heard)
-{
-    struct pollfd fds[2] = {
-        {.fd = l->stop, .events = POLLIN},
-        {.fd = fd,      .events = POLLIN}
-    };
-
-    poll(fds, 2, (int)(most / SL_MS));
-    *ret_heard = fds[1].revents != 0;
-    return fds[0].revents == 0;
-}
-
-/* A silent connection may be dead. */
-static void listen_once(struct notifier *l, bool heard)
-{
-    struct sl_diag diag = {0};
-
-    if (heard ? !PQconsumeInput(l->link.conn)
-              : sl_pg_exec(&l->link, "SELECT 1", NULL, &diag) != 0) {
-        if (l->link.conn)
-            sl_pg_conn_drop(&l->link);
-        return;
-    }
-    hear_all(l);
-    if (PQstatus(l->link.conn) != CONNECTION_OK)
-        sl_pg_conn_drop(&l->link);
-}
-
-static void *run_notifier(void *ctx)
-{
-    struct notifier *l = ctx;
-    struct sl_diag diag = {0};
-    bool heard = false, goes_on = true;
-
-    while (goes_on) {
-        if (!l->link.conn && sl_pg_conn_ensure(&l->link, &diag)) {
-            goes_on = wait_for(l, -1, AGAIN, &heard);
-            continue;
-        }
-        hear_all(l);
-        goes_on = wait_for(l, PQsocket(l->link.conn), SILENCE, &heard);
-        if (goes_on)
-            listen_once(l, heard);
-    }
-    return NULL;
-}
-
-static void close_notifier(struct notifier *l)
-{
-    if (!l)
-        return;
-    if (l->has_thread) {
-        /* A write of 1 to a counter of 0 does not block. */
-        (void)!write(l->stop, &(uint64_t){1}, sizeof(uint64_t));
-        pthread_join(l->thread, NULL);
-    }
-    if (l->stop >= 0)
-        close(l->stop);
-    sl_pg_close(&l->link);
-    sl_arena_done(&l->arena);
-    sl_alloc_free(l->alloc, l, sizeof(*l));
-}
 /* The parameters of the next statement. */
 struct bound {
     struct sl_pg_params params;
@@ -231,8 +96,8 @@ struct fetched {
 
 struct store {
     struct sl_pg_conn link;
-    struct notifier *notifier; /* or NULL */
-    _Atomic int served_by;     /* process id of the server backend */
+    struct sl_pg_notifier *notifier; /* or NULL */
+    _Atomic int served_by;           /* process id of the server backend */
     bool in_transaction;
     bool has_row;           /* a result came after the number was sent */
     uint64_t number;        /* of the last transaction begun */
@@ -794,33 +659,15 @@ static int listen_to(struct sl_database *db, sl_notified_f *heard, void *ctx,
                      struct sl_diag *diag)
 {
     struct store *s = store_of(db);
-    struct notifier *l = sl_alloc_new(db->arena.alloc, sizeof(*l));
-    int err;
+    struct sl_pg_notifier_options options = {
+        .url = s->url,
+        .own = &s->served_by,
+        .heard = heard,
+        .ctx = ctx,
+        .alloc = db->arena.alloc,
+    };
 
-    if (!l)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
-    memset(l, 0, sizeof(*l));
-    l->alloc = db->arena.alloc;
-    l->own = &s->served_by;
-    l->heard = heard;
-    l->ctx = ctx;
-    l->link.url = s->url;
-    l->link.search_path = SL_PG_SCHEMA;
-    l->link.on_open = notifier_on_open;
-    l->link.ctx = l;
-    sl_pg_init(&l->link);
-    sl_arena_init(&l->arena, TEXT_MOST, l->alloc);
-    l->stop = eventfd(0, EFD_CLOEXEC);
-    if (l->stop < 0)
-        err = sl_diag_error(diag, SLUICE_ESYS, "cannot open an eventfd");
-    else
-        err = sl_thread_start(&l->thread, run_notifier, l, diag);
-    l->has_thread = !err;
-    if (err)
-        close_notifier(l);
-    else
-        s->notifier = l;
-    return err;
+    return sl_pg_notifier_open(&options, &s->notifier, diag);
 }
 
 /* ---- the tables of the registry in PostgreSQL. */
@@ -1090,7 +937,7 @@ static void close_store(struct sl_database *db)
 {
     struct store *s = store_of(db);
 
-    close_notifier(s->notifier);
+    sl_pg_notifier_close(s->notifier);
     forget_fetched(s);
     for (int i = 0; i < SL_QUERIES; i++)
         PQclear(s->results[i]);
