@@ -51,12 +51,12 @@ static const struct {
 
 /* A daemon that is stopped while it sends keeps its locks: its session awaits
  * the rest of what was sent, and is not idle. A statement ends within
- * SL_PG_STATEMENT_MS. */
+ * SL_PG_STATEMENT_MS. Locks of one bigint (objsubid 1) are not ours. */
 #define STOPPED_MS  5000
 #define STOPPED_FOR "CAST('" SL_TEXT(STOPPED_MS) " ms' AS interval)"
 #define HAS_SLOTS                                                              \
     "(SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"        \
-    " AND classid = " LOCK_SPACE " AND objid < 256"                            \
+    " AND objsubid = 2 AND classid = " LOCK_SPACE " AND objid < 256"           \
     " AND database = (SELECT oid FROM pg_database"                             \
     " WHERE datname = current_database()))"
 #define END_STOPPED                                                            \

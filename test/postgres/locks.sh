@@ -88,15 +88,19 @@ check 'and reported' of_100 reports
 
 # ---- all slots, as by a daemon that is stopped while it sends ----
 
+# unsynced COUNT: so many sessions have locks, and wait for their clients.
+unsynced() {
+    [[ $(sql "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'
+        AND wait_event = 'ClientRead' AND query = 'SELECT 1'") = "$1" ]]
+}
+background other.out python3 "$here/unsynced.py" "$POSTGRES_PORT" 0 255 bigint
+check 'a session of another program has locks of its own' until_ unsynced 1
 # The server takes such a session for active, and never ends it by itself.
 background unsynced.out python3 "$here/unsynced.py" "$POSTGRES_PORT" 0 255
-is_unsynced() {
-    [[ $(sql "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'
-        AND wait_event = 'ClientRead' AND query = 'SELECT 1'") = 1 ]]
-}
-check 'a session has locked all, and waits' until_ is_unsynced
+check 'a session has locked all, and waits' until_ unsynced 2
 check 'the daemon ends it, and reports' until_ reports acme
 check 'and it is told' until_ grep -q ended unsynced.out
+check 'that of the other program goes on' unsynced 1
 
 # ---- usage of decisions ----
 
