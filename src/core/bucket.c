@@ -1,5 +1,6 @@
 /* bucket.c -- token buckets, refilled continuously or by the period, and the
- * leaky bucket. The take of a token bucket is inline in bucket.h.
+ * leaky bucket. The take of all three is inline in bucket.h, with the waiting
+ * time of the leaky bucket.
  *
  * A bucket starts full. Its cell has the usage and the time of its last write.
  * Usage drains at the configured rate:

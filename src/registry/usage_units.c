@@ -1,4 +1,6 @@
-/* usage_units.c -- the units in which usage is counted, by limit.
+/* usage_units.c -- the units in which usage is recorded, by limit. What a scale
+ * does to the numbers of a limit is in core/limit.c; how they are shown, in
+ * engine/render.h.
  *
  * A limit with a scale (`unit: { name: minutes, of: 60, reports: seconds }`)
  * has a row in usage_units; a limit with a plain unit has none. Recorded usage
