@@ -1,40 +1,8 @@
 /* faults.c -- the nth allocation fails, ours or SQLite's: an error or an
  * answer, never a crash, a leak or half a write. */
-#include <sqlite3.h>
-
 #include "fail.h"
 #include "filed.h"
-
-/* ---- SQLite's memory ---- */
-
-static sqlite3_mem_methods real;
-static _Atomic unsigned sqlite_calls, sqlite_nth;
-
-static bool fails(void)
-{
-    return atomic_fetch_add(&sqlite_calls, 1) + 1 == atomic_load(&sqlite_nth);
-}
-
-static void *fail_malloc(int size)
-{
-    return fails() ? NULL : real.xMalloc(size);
-}
-
-static void *fail_realloc(void *old, int size)
-{
-    return fails() ? NULL : real.xRealloc(old, size);
-}
-
-static void take_over(void)
-{
-    sqlite3_mem_methods mine;
-
-    sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real);
-    mine = real;
-    mine.xMalloc = fail_malloc;
-    mine.xRealloc = fail_realloc;
-    CHECK_EQ(sqlite3_config(SQLITE_CONFIG_MALLOC, &mine), SQLITE_OK);
-}
+#include "sqlite_fail.h"
 
 /* ---- a short life ---- */
 

@@ -390,34 +390,7 @@ static void test_upgrade(struct world *w)
 #else
 /* ---- SQLite's nth allocation ---- */
 
-static sqlite3_mem_methods real;
-static _Atomic unsigned sqlite_calls, sqlite_nth;
-
-static bool fails(void)
-{
-    return atomic_fetch_add(&sqlite_calls, 1) + 1 == atomic_load(&sqlite_nth);
-}
-
-static void *fail_malloc(int size)
-{
-    return fails() ? NULL : real.xMalloc(size);
-}
-
-static void *fail_realloc(void *old, int size)
-{
-    return fails() ? NULL : real.xRealloc(old, size);
-}
-
-static void take_over(void)
-{
-    sqlite3_mem_methods mine;
-
-    sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real);
-    mine = real;
-    mine.xMalloc = fail_malloc;
-    mine.xRealloc = fail_realloc;
-    CHECK_EQ(sqlite3_config(SQLITE_CONFIG_MALLOC, &mine), SQLITE_OK);
-}
+#include "sqlite_fail.h"
 
 /* Opens, queues two messages, claims, records and closes, with whatever fails
  * on the way. Returns how many messages were acknowledged; *ret_done: what was
