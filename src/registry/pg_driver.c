@@ -51,19 +51,21 @@ static const struct {
 
 /* A daemon that is stopped while it sends keeps its locks: its session awaits
  * the rest of what was sent, and is not idle. A statement ends within
- * SL_PG_STATEMENT_MS. Locks of one bigint (objsubid 1) are not ours. */
+ * SL_PG_STATEMENT_MS. Only daemons write to `writers`, and each transaction
+ * does (see "number"): so sessions of other programs are not found. */
 #define STOPPED_MS  5000
 #define STOPPED_FOR "CAST('" SL_TEXT(STOPPED_MS) " ms' AS interval)"
-#define HAS_SLOTS                                                              \
-    "(SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"        \
-    " AND objsubid = 2 AND classid = " LOCK_SPACE " AND objid < 256"           \
+#define WRITES                                                                 \
+    "(SELECT pid FROM pg_locks WHERE locktype = 'relation' AND granted"        \
+    " AND mode = 'RowExclusiveLock'"                                           \
+    " AND relation = to_regclass('" SL_PG_SCHEMA ".writers')"                  \
     " AND database = (SELECT oid FROM pg_database"                             \
     " WHERE datname = current_database()))"
 #define END_STOPPED                                                            \
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"                   \
     " WHERE usename = current_user AND wait_event_type = 'Client'"             \
     " AND state_change < clock_timestamp() - " STOPPED_FOR                     \
-    " AND pid IN " HAS_SLOTS
+    " AND pid IN " WRITES
 _Static_assert(STOPPED_MS > SL_PG_STATEMENT_MS, "a statement may run so long");
 
 /* Queries for PostgreSQL only. */

@@ -104,8 +104,8 @@ struct sl_driver {
     int (*patience)(struct sl_database *db, unsigned ms);
     /* A statement has failed: a rollback to a savepoint follows. */
     void (*recover)(struct sl_database *db);
-    /* Between transactions: ends the sessions of stopped daemons that have
-     * locked slots. */
+    /* Between transactions: ends the sessions of daemons that were stopped
+     * within one. */
     void (*end_stopped)(struct sl_database *db);
     /* Send a notification to the others at commit. */
     int (*notify)(struct sl_database *db, struct sl_str message);

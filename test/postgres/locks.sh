@@ -56,6 +56,9 @@ checks() {
     [[ $out = '{"allowed":true,'* ]]
 }
 
+cat >>p.yaml <<'EOT'
+webhooks: { allow: [127.0.0.0/8], insecure: true }
+EOT
 one
 check 'usage is reported' reports acme
 before=$(used)
@@ -93,13 +96,27 @@ unsynced() {
     [[ $(sql "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'
         AND wait_event = 'ClientRead' AND query = 'SELECT 1'") = "$1" ]]
 }
-background other.out python3 "$here/unsynced.py" "$POSTGRES_PORT" 0 255 bigint
+background other.out python3 "$here/unsynced.py" "$POSTGRES_PORT" other
 check 'a session of another program has locks of its own' until_ unsynced 1
 # The server takes such a session for active, and never ends it by itself.
-background unsynced.out python3 "$here/unsynced.py" "$POSTGRES_PORT" 0 255
+background unsynced.out python3 "$here/unsynced.py" "$POSTGRES_PORT" slots
 check 'a session has locked all, and waits' until_ unsynced 2
 check 'the daemon ends it, and reports' until_ reports acme
 check 'and it is told' until_ grep -q ended unsynced.out
+
+# ---- a row that is no subject's ----
+
+ask /v1/webhooks/endpoints -d '{"org":"acme","url":"http://127.0.0.1:1/"}'
+check 'there is an endpoint of webhooks' answers 201
+endpoint=$(sed -n 's/.*"id":"\([^"]*\)".*/\1/p' <<<"$out")
+changes() {
+    ask "/v1/webhooks/endpoints/$endpoint" -X PATCH -d '{"enabled":false}'
+    answers 200
+}
+background row.out python3 "$here/unsynced.py" "$POSTGRES_PORT" endpoint
+check 'a session has locked it, and waits' until_ unsynced 2
+check 'the daemon ends that, too' until_ changes
+check 'and it is told, too' until_ grep -q ended row.out
 check 'that of the other program goes on' unsynced 1
 
 # ---- usage of decisions ----
