@@ -212,8 +212,32 @@ options_of(const ngx_http_sluice_main_conf_t *main)
         .size = main->has_size ? main->size : 0};
 }
 
+/* A process of its own, whose end only wait_for() sees: nginx's handler of
+ * SIGCHLD would take it. */
+static pid_t start_child(sigset_t *old)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, old);
+    return fork();
+}
+
+/* How the child ended, as waitpid() says; -1 without one, with its errno. */
+static int wait_for(pid_t child, const sigset_t *old)
+{
+    int status = -1, err = ngx_errno;
+
+    while (child > 0 && waitpid(child, &status, 0) < 0 && ngx_errno == EINTR)
+        continue;
+    sigprocmask(SIG_SETMASK, old, NULL);
+    ngx_set_errno(err);
+    return status;
+}
+
 /* Opens and closes the state for each policy: can all of them use it? */
-static ngx_int_t try_state(ngx_http_sluice_main_conf_t *main, ngx_log_t *log)
+static ngx_int_t open_all(ngx_http_sluice_main_conf_t *main, ngx_log_t *log)
 {
     ngx_http_sluice_policy_t **all = main->policies.elts;
     struct sl_embed_options options = options_of(main);
@@ -232,6 +256,30 @@ static ngx_int_t try_state(ngx_http_sluice_main_conf_t *main, ngx_log_t *log)
         sl_embed_close(embed);
     }
     return NGX_OK;
+}
+
+/* Tries the state in another process. A file that is damaged while others use
+ * it may crash who opens it, and without its master nginx is lost. */
+static ngx_int_t try_state(ngx_http_sluice_main_conf_t *main, ngx_log_t *log)
+{
+    sigset_t old;
+    pid_t child = start_child(&old);
+    int status;
+
+    if (child == 0)
+        _exit(open_all(main, log) == NGX_OK ? 0 : 1);
+    status = wait_for(child, &old);
+    if (child < 0) {
+        ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                      "sluice_state: fork() failed");
+    } else if (WIFSIGNALED(status)) {
+        ngx_log_error(NGX_LOG_EMERG, log, 0,
+                      "sluice_state: \"%V\" is damaged: a process that opened "
+                      "it ended by signal %d",
+                      main->file.len ? &main->file : &main->zone->shm.name,
+                      WTERMSIG(status));
+    }
+    return child > 0 && status == 0 ? NGX_OK : NGX_ERROR;
 }
 
 /* Opens the file, or makes it, without following a link: the master may be
@@ -311,22 +359,17 @@ static int reach(const ngx_core_conf_t *core, const char *path, int mode)
 static ngx_int_t check_reach(const ngx_core_conf_t *core, const char *path,
                              int mode, ngx_log_t *log)
 {
-    sigset_t set, old;
-    int status = 0;
+    sigset_t old;
+    int status;
     pid_t pid;
 
     if (geteuid() != 0)
         return NGX_OK; /* workers have the user of the master */
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD); /* whose handler would take the child */
-    sigprocmask(SIG_BLOCK, &set, &old);
-    pid = fork();
+    pid = start_child(&old);
     if (pid == 0)
         _exit(reach(core, path, mode));
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && ngx_errno == EINTR)
-        continue;
-    sigprocmask(SIG_SETMASK, &old, NULL);
-    if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    status = wait_for(pid, &old);
+    if (pid > 0 && status == 0)
         return NGX_OK;
     ngx_log_error(NGX_LOG_EMERG, log, pid > 0 ? WEXITSTATUS(status) : ngx_errno,
                   "sluice_state: the workers, which run as \"%s\", cannot use "

@@ -121,5 +121,22 @@ SKIP: {
         'and nginx that of sluiced');
 }
 
+# A file that is damaged while workers use it ends no master.
+$t->configure((map { s!dir\}/state!dir}/other!r } @http), @server);
+$t->reload;
+open my $file, '+<', $t->dir . '/other' or die $!;
+sysseek $file, 100_000, 0;
+syswrite $file, "\xff" x 400_000;
+close $file;
+$last = $t->master;
+kill HUP => $last;
+$t->wait_for(sub { $t->read('error.log')
+    =~ /other" is damaged: a process that opened it ended by signal \d/ },
+    'a refusal');
+ok(kill(0, $last), 'a damaged file is refused, and the master stays');
+unlink $t->dir . '/other';
+$t->reload;
+is($t->get('/x', 'X-User-Id' => 'ann')->{status}, 200, 'it takes a new one');
+
 $t->stop;
 done_testing;
