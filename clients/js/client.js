@@ -51,6 +51,10 @@ function costOf({ cost }) {
         : Math.max(...Object.values(cost ?? { all: 1 }));
 }
 
+// What a second call would record or hold twice is not repeated.
+const hasNoKey = (value) => !value?.idempotency_key;
+const isOnce = (check) => Boolean(check.hold) && hasNoKey(check);
+
 /** A client. All calls share its connections and its breaker. */
 export class Sluice {
     #transport;
@@ -78,7 +82,7 @@ export class Sluice {
                                   { failure: "open" });
         try {
             const answer = await this.#transport.call(method, path, value, {
-                signal: options.signal, alone: options.alone,
+                signal: options.signal, alone: options.alone, once: options.once,
                 deadlineMs: options.deadlineMs ?? this.deadlineMs });
 
             options.verify?.(answer);
@@ -119,7 +123,7 @@ export class Sluice {
 
         return this.#decide(
             check, { ...options, deadlineMs, alone: Boolean(check.wait),
-                     verify: needVerdict }, resultOf,
+                     once: isOnce(check), verify: needVerdict }, resultOf,
             (failure) => this.#instead(failure, check));
     }
 
@@ -129,7 +133,8 @@ export class Sluice {
             return [];
         return this.#decide(
             checks,
-            { ...options, verify: (answer) => needVerdicts(answer, checks.length) },
+            { ...options, once: checks.some(isOnce),
+              verify: (answer) => needVerdicts(answer, checks.length) },
             (verdicts) => verdicts.map(resultOf),
             (failure) => checks.map((check) => this.#instead(failure, check)));
     }
@@ -164,7 +169,8 @@ export class Sluice {
 
     /** Reports usage: one report, or an array of them. */
     async report(usage, options) {
-        return this.#ask("POST", "/v1/usage", usage, options);
+        return this.#ask("POST", "/v1/usage", usage,
+                         { ...options, once: [usage].flat().some(hasNoKey) });
     }
 
     /** The meters of a subject. */

@@ -168,6 +168,7 @@ class Connection {
         socket.on("error", (error) => {
             this.error = error;
         });
+        socket.on("end", () => pool.retire(this));
         socket.on("close", () => this.#lost());
     }
 
@@ -277,9 +278,9 @@ class Connection {
         return keeps;
     }
 
-    // Calls that the server has not read are repeated: those on a kept
-    // connection that it has closed meanwhile, and those after an answer with
-    // which it closes.
+    // Calls after an answer with which the server closes are repeated: it has not
+    // read them. So are those on a kept connection that it has closed without an
+    // answer, except those that must not be made twice: it may have read them.
     #lost() {
         const { error } = this;
 
@@ -289,26 +290,30 @@ class Connection {
             this.#answered();
 
         const left = this.calls.slice(this.answers);
-        const unread = this.isClosing || this.wasUsed && this.reads === 0 &&
+        const isStale = this.wasUsed && this.reads === 0 &&
             (!error || ["ECONNRESET", "EPIPE"].includes(error.code));
+        const why = error ?? (this.body || this.head.length > 0
+            ? new MalformedError("the connection was closed within the answer")
+            : new Error("the connection was closed"));
 
         this.calls = [];
         this.answers = 0;
         this.pool.remove(this);
         for (const call of left)
-            if (unread)
+            if (this.isClosing || isStale && !call.once)
                 this.pool.place(call);
             else
-                call.settle(error ?? new Error("the connection was closed"));
+                call.settle(why);
     }
 }
 
 // ---- calls ----
 
 class Call {
-    constructor(text, alone, resolve, reject) {
+    constructor(text, { alone, once }, resolve, reject) {
         this.text = text;
         this.alone = alone;
+        this.once = once;
         this.resolve = resolve;
         this.reject = reject;
         this.connection = null;
@@ -371,11 +376,12 @@ export class Pool {
     /**
      * Sends the text of a request; the answer is `{ status, text }`. After
      * `ms` the promise is rejected with what `late()` returns. A call that may
-     * take long has its connection `alone`.
+     * take long has its connection `alone`. One that must not be made twice, `once`,
+     * is not repeated if the server may have read it.
      */
-    ask(text, { ms, late, signal, alone = false }) {
+    ask(text, { ms, late, signal, alone = false, once = false }) {
         return new Promise((resolve, reject) => {
-            const call = new Call(text, alone, resolve, reject);
+            const call = new Call(text, { alone, once }, resolve, reject);
 
             call.timer = setTimeout(() => call.stop(late()), ms);
             if (signal)
@@ -454,12 +460,17 @@ export class Pool {
         }
     }
 
-    remove(connection) {
+    /** The server closes the connection: no further calls. */
+    retire(connection) {
         const at = this.idle.indexOf(connection);
 
-        this.all.delete(connection);
         if (at >= 0)
             this.idle.splice(at, 1);
+    }
+
+    remove(connection) {
+        this.all.delete(connection);
+        this.retire(connection);
         this.#send();
     }
 

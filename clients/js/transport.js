@@ -172,7 +172,7 @@ export class Transport {
      * Sends a request and returns its JSON. Throws a SluiceError, or the reason
      * of `signal` if the caller has aborted.
      */
-    async call(method, path, value, { deadlineMs, signal, alone }) {
+    async call(method, path, value, { deadlineMs, signal, alone, once }) {
         const body = value === undefined ? undefined : JSON.stringify(value);
         const late = () => failed("timeout", `${this.where.text} did not answer ` +
                                              `within ${deadlineMs} ms`);
@@ -183,7 +183,8 @@ export class Transport {
             if (!this.#transport)
                 await this.#open();
             answer = await this.#transport.ask(
-                { method, path, body }, { ms: deadlineMs, late, signal, alone });
+                { method, path, body },
+                { ms: deadlineMs, late, signal, alone, once });
         } catch (error) {
             signal?.throwIfAborted();
             throw this.#failure(error);

@@ -106,8 +106,32 @@ test("a daemon that answers half and dies", async (t) => {
     const result = await client.check({ path: "/" });
 
     assert.equal(result.status, 503);
-    assert.equal(result.failure, "unreachable");
+    assert.equal(result.failure, "malformed");
     await client.close();
+});
+
+test("usage is not reported twice if the daemon dies after reading it", async (t) => {
+    const asked = [];
+    const { url } = await daemon(t, undefined, (request, response) => {
+        asked.push(request.url);
+        request.resume().on("end", () => {
+            if (asked.length % 2 === 1)
+                response.end(JSON.stringify(VERDICT));
+            else
+                request.socket.destroy();
+        });
+    });
+    const usage = { org: "acme", limit: "minutes", amount: 5 };
+
+    for (const call of [(client) => client.report(usage),
+                        (client) => client.report([usage, usage])]) {
+        const client = new Sluice({ ...PATIENT, url });
+
+        await client.check({ path: "/" });
+        await assert.rejects(call(client), { failure: "unreachable" });
+        await client.close();
+    }
+    assert.deepEqual(asked, ["/v1/check", "/v1/usage", "/v1/check", "/v1/usage"]);
 });
 
 test("the caller may abort", async (t) => {

@@ -109,6 +109,32 @@ test("calls after an answer that closes are repeated", async (t) => {
     assert.deepEqual(seen, [3, 2, 1]);
 });
 
+test("a call that must not be made twice is not repeated", async (t) => {
+    const seen = [];
+    const { ask } = await start(t, (socket, lines) => {
+        seen.push(...lines);
+        if (lines[0] === "first")
+            socket.write(answer("1"));
+        else
+            socket.end(); // read, and not answered
+    });
+
+    await ask("first");
+    await assert.rejects(ask("report", { once: true }), /was closed/);
+    await ask("first");
+    await assert.rejects(ask("check"), /was closed/);
+    assert.deepEqual(seen, ["first", "report", "first", "check", "check"]);
+});
+
+test("a call that must not be made twice is, if it was not read", async (t) => {
+    const { ask } = await start(t, (socket, lines) => socket.end(
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1" +
+        `\r\n\r\n${lines[0]}`));
+
+    assert.deepEqual(await texts(["a", "b"].map((name) =>
+        ask(name, { once: true }))), ["a", "b"]);
+});
+
 test("a body may end with the connection", async (t) => {
     const { ask } = await start(t, (socket) =>
         socket.end("HTTP/1.0 200 OK\r\n\r\nall of it"));
