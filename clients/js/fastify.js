@@ -34,6 +34,19 @@ function refuse(reply, passage) {
     return reply;
 }
 
+// Ends the hold with the response, which may have ended already: a client can go
+// away while the daemon is asked.
+async function endWith(reply, request, passage) {
+    const { raw } = reply;
+    const end = () => passage.end({
+        request, response: reply, status: raw.statusCode,
+        aborted: !raw.writableFinished });
+
+    raw.once("close", end);
+    if (raw.destroyed || raw.closed)
+        await end();
+}
+
 /**
  * The plugin: every request of the instance is checked, before its body is
  * read. Routes with `config: { sluice: false }` are not; `config: { sluice:
@@ -55,9 +68,7 @@ export async function sluice(fastify, options = {}) {
             return undefined;
         if (passage.result.allowed) {
             if (passage.result.hold)
-                reply.raw.once("close", () => passage.end({
-                    request, response: reply, status: reply.raw.statusCode,
-                    aborted: !reply.raw.writableFinished }));
+                await endWith(reply, request, passage);
             return undefined;
         }
         if (!rest.deny)

@@ -51,22 +51,34 @@ function watch(body, end) {
     }, { highWaterMark: 0 });
 }
 
+// A client may go away before the body is read for the first time, and frameworks
+// drop that body without a word.
+function whenAborted({ signal }, end) {
+    if (signal?.aborted)
+        return end(true);
+    signal?.addEventListener("abort", () => end(true), { once: true });
+    return undefined;
+}
+
 /**
- * The response with the headers of the passage. Its hold ends with the body. A
- * response without a hold keeps its body as it is.
+ * The response with the headers of the passage. Its hold ends with the body, which
+ * nothing reads if the request, a Request, is HEAD. A response without a hold keeps
+ * its body as it is. `subject` is what the options are functions of.
  */
-export async function finish(request, response, passage) {
+export async function finish(request, response, passage, subject = request) {
     const { result } = passage;
     const end = (aborted) => passage.end({
-        request, response, status: response.status, aborted });
+        request: subject, response, status: response.status, aborted });
     const headers = new Headers(response.headers);
     let { body } = response;
 
     setHeaders(headers, { ...result, allowed: true });
-    if (result.hold && body)
+    if (result.hold && body && request.method !== "HEAD") {
         body = watch(body, end);
-    else
+        await whenAborted(request, end);
+    } else {
         await end(false);
+    }
     if (body === response.body && tryHeaders(response, headers))
         return response;
     return new Response(body, { status: response.status,

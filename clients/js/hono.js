@@ -40,7 +40,7 @@ async function answered(c, passage, prepared) {
     const { res } = c;
 
     if (passage.result.hold || res.headers !== prepared) {
-        replace(c, await finish(c, res, passage));
+        replace(c, await finish(c.req.raw, res, passage, c));
         return;
     }
     setHeaders(prepared, passage.result);
@@ -68,7 +68,7 @@ export function sluice(options = {}) {
         } else if (!passage.result.allowed) {
             const answer = await options.deny(passage.result, c);
 
-            replace(c, await finish(c, answer, passage));
+            replace(c, await finish(c.req.raw, answer, passage, c));
         } else {
             const prepared = preparedBy(c);
 

@@ -35,19 +35,22 @@ export function bridge(handle) {
         const gone = new AbortController();
         const chunks = [];
 
+        outgoing.once("close", () => gone.abort());
+
         for await (const chunk of incoming)
             chunks.push(chunk);
 
         const request = new Request(`http://127.0.0.1${incoming.url}`, {
-            method: incoming.method, headers: incoming.headers,
+            method: incoming.method, headers: incoming.headers, signal: gone.signal,
             body: chunks.length > 0 ? Buffer.concat(chunks) : undefined });
         const response = await handle(request).catch((error) =>
             new Response(error.message, { status: 500 }));
 
-        outgoing.once("close", () => gone.abort());
+        if (gone.signal.aborted)
+            return;
         outgoing.writeHead(response.status, Object.fromEntries(response.headers));
         outgoing.flushHeaders();
-        if (response.body) {
+        if (response.body && incoming.method !== "HEAD") {
             const reader = response.body.getReader();
 
             gone.signal.addEventListener("abort", () =>

@@ -11,7 +11,8 @@ import { frameworks } from "./frameworks.js";
 
 // A daemon that allows, unless `verdict` says otherwise, and holds. `ended`
 // resolves with the first settlement or release.
-async function daemon(t, { verdict = {}, status = 200, expires = 60_000 } = {}) {
+async function daemon(t, { verdict = {}, status = 200, expires = 60_000,
+                           whenAsked = () => {} } = {}) {
     const asked = [];
     let tell;
     const ended = new Promise((resolve) => {
@@ -27,6 +28,8 @@ async function daemon(t, { verdict = {}, status = 200, expires = 60_000 } = {}) 
         const isCheck = request.url === "/v1/check";
 
         asked.push({ path: request.url, body });
+        if (isCheck)
+            await whenAsked();
         response.writeHead(isCheck ? status : 200);
         response.end(JSON.stringify(!isCheck ? {
             hold: "h1", state: "settled", again: false, limits: [],
@@ -111,6 +114,28 @@ for (const { name, start } of frameworks.filter((one) => !/later/.test(one.name)
         stop.abort();
         assert.equal((await ended).path, "/v1/holds/h1/settle");
         assert.equal((await ended).body.cost, undefined);
+    });
+
+    test(`${name}: a client that leaves while the daemon is asked`, async (t) => {
+        const stop = new AbortController();
+        const { ended, url } = await daemon(t, { async whenAsked() {
+            stop.abort();
+            // The application learns of it in this time. If it is later, it has
+            // sent the response, and the test shows less.
+            await new Promise((done) => setTimeout(done, 50));
+        } });
+        const ask = await start(t, { ...PATIENT, url, hold: "30s" }, {});
+
+        await assert.rejects(ask("/", { signal: stop.signal }));
+        assert.match((await ended).path, /settle|release/);
+    });
+
+    test(`${name}: HEAD, whose body is not read`, async (t) => {
+        const { ended, url } = await daemon(t);
+        const ask = await start(t, { ...PATIENT, url, hold: "30s" }, {});
+
+        await ask("/", { method: "HEAD" });
+        assert.equal((await ended).path, "/v1/holds/h1/settle");
     });
 
     test(`${name}: a failed response releases its hold`, async (t) => {
