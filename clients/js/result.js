@@ -20,11 +20,42 @@ function shownOf({ by, limits }) {
 const isMap = (value) =>
     value !== null && typeof value === "object" && !Array.isArray(value);
 
-/** True if `value` has what every verdict has. */
+const isAbsent = (value) => value === undefined || value === null;
+const isText = (value) => isAbsent(value) || typeof value === "string";
+const isNumber = (value) => isAbsent(value) || typeof value === "number";
+
+// What Node and fetch accept as names and values of headers.
+const NAME = /^[\w!#$%&'*+.^`|~-]+$/;
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+function areHeaders(value) {
+    if (!isMap(value))
+        return false;
+    for (const name of Object.keys(value))
+        if (typeof value[name] !== "string" || !VALUE.test(value[name]) ||
+            !NAME.test(name))
+            return false;
+    return true;
+}
+
+const isLimit = (value) =>
+    isMap(value) && isNumber(value.limit) && isNumber(value.remaining) &&
+    isNumber(value.reset_ms) && isNumber(value.wait_ms);
+
+const areNames = (value) =>
+    isAbsent(value) || Array.isArray(value) &&
+    value.every((name) => typeof name === "string");
+
+const isStatus = (value) => Number.isInteger(value) && value >= 100 && value < 600;
+
+/** True if `value` has what every verdict has, of the right types. */
 export function isVerdict(value) {
     return isMap(value) && typeof value.allowed === "boolean" &&
-        Number.isInteger(value.status) && Array.isArray(value.limits) &&
-        value.limits.every(isMap) && isMap(value.headers);
+        isStatus(value.status) && areHeaders(value.headers) &&
+        Array.isArray(value.limits) && value.limits.every(isLimit) &&
+        areNames(value.append_headers) && isNumber(value.retry_after_ms) &&
+        isText(value.by) && isText(value.code) && isText(value.message) &&
+        isText(value.hold);
 }
 
 /** The result of a verdict. */

@@ -16,11 +16,12 @@ const SHORT = 100;
 
 const REASONS = { 200: "OK", 202: "Accepted", 302: "Found", 400: "Bad Request" };
 
-function answerText({ status, headers = {}, body, text }) {
+function answerText({ status, headers = {}, body, text, interim = 0 }) {
     const content = text ?? JSON.stringify(body);
     const lines = Object.entries(headers).map(([n, v]) => `${n}: ${v}\r\n`);
 
-    return `HTTP/1.1 ${status} ${REASONS[status] ?? "Other"}\r\n` +
+    return "HTTP/1.1 102 Processing\r\n\r\n".repeat(interim) +
+        `HTTP/1.1 ${status} ${REASONS[status] ?? "Other"}\r\n` +
         `${lines.join("")}Content-Length: ${Buffer.byteLength(content)}\r\n` +
         `\r\n${content}`;
 }
@@ -63,6 +64,8 @@ async function daemon(t, how) {
                     socket.destroy();
                 else if (how === "malformed")
                     socket.end("hello, world\r\n\r\n");
+                else if (how.missing)
+                    socket.end(answerText(how).slice(0, -how.missing));
                 else if (how !== "timeout")
                     socket.write(answerText(how));
             }

@@ -26,6 +26,15 @@ def request(method, path, host, token, body):
     return "\r\n".join(lines + ["", ""]).encode("latin-1") + content
 
 
+def refuse(name):
+    """NaN and Infinity are no JSON."""
+    raise ValueError(f"{name} is no number")
+
+
+def text_of(value):
+    return value if isinstance(value, str) else None
+
+
 class Response:
     """Reads one response. `done` is true when it is complete."""
 
@@ -52,6 +61,11 @@ class Response:
                               else "unreachable")
 
     def _read_head(self):
+        while self._read_one_head() and self.length is None:
+            pass  # an interim answer, such as 102
+
+    def _read_one_head(self):
+        """Read a head. False if it is not complete."""
         end = self.buffer.find(b"\r\n\r\n")
         if end < 0:
             if len(self.buffer) > MAX_HEAD:
@@ -59,7 +73,7 @@ class Response:
             if not b"HTTP/1.".startswith(self.buffer[:7]) and \
                     not self.buffer.startswith(b"HTTP/1."):
                 raise SluiceError("the answer is not HTTP")
-            return
+            return False
         lines = self.buffer[:end].decode("latin-1").split("\r\n")
         del self.buffer[:end + 4]
         words = lines[0].split(" ", 2)
@@ -75,9 +89,9 @@ class Response:
             self.headers[name.strip().lower()] = value.strip()
         if 100 <= self.status < 200:
             self.headers = {}
-            self._read_head()
-            return
-        self._plan_body(words[0])
+        else:
+            self._plan_body(words[0])
+        return True
 
     def _plan_body(self, version):
         connection = self.headers.get("connection", "").lower()
@@ -132,13 +146,13 @@ class Response:
     def json(self):
         """The body as a JSON value. Raises RefusedError for a refusal."""
         try:
-            value = json.loads(self.body)
+            value = json.loads(self.body, parse_constant=refuse)
         except (ValueError, RecursionError):  # RecursionError: [[[[...
             value = None
         if self.status not in (200, 202):
             problem = value if isinstance(value, dict) else {}
-            raise RefusedError(self.status, problem.get("code"),
-                               problem.get("detail"))
+            raise RefusedError(self.status, text_of(problem.get("code")),
+                               text_of(problem.get("detail")))
         if value is None:
             raise SluiceError("the answer is not JSON")
         return value

@@ -1,6 +1,7 @@
 """Verdicts: what a check answers, and what goes into a response."""
 
 import json
+import math
 
 
 class SluiceError(Exception):
@@ -75,8 +76,8 @@ class Verdict:
         self.limit = shown.get("limit")
         self.remaining = shown.get("remaining")
         self.reset_ms = shown.get("reset_ms")
-        self.wait_ms = max((limit.get("wait_ms") or 0
-                            for limit in self.limits), default=0)
+        self.wait_ms = max([0, *(limit.get("wait_ms") or 0
+                                 for limit in self.limits)])
 
     def __repr__(self):
         word = "allowed" if self.allowed else f"denied by {self.by}"
@@ -131,13 +132,17 @@ def parse_verdict(value):
     if not all(is_number(limit.get(name)) for limit in limits
                for name in ("limit", "remaining", "reset_ms", "wait_ms")):
         raise SluiceError("a limit of the answer has an invalid number")
-    if not isinstance(value.get("hold"), (str, type(None))):
-        raise SluiceError('"hold" of the answer is not a text')
+    for name in ("hold", "by", "code", "message"):
+        if not isinstance(value.get(name), (str, type(None))):
+            raise SluiceError(f'"{name}" of the answer is not a text')
+    if not is_number(value.get("retry_after_ms")):
+        raise SluiceError('"retry_after_ms" of the answer is not a number')
     return Verdict(value)
 
 
 def is_number(value):
-    return value is None or type(value) in (int, float)
+    return value is None or \
+        type(value) in (int, float) and math.isfinite(value)
 
 
 def is_text_map(value):

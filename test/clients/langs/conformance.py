@@ -135,13 +135,17 @@ class Server:
         head += [f"{name}: {value}" for name, value
                  in daemon.get("headers", {}).items()]
         head += [f"Content-Length: {len(text)}", "", ""]
-        data = "\r\n".join(head).encode() + text
+        interim = b"HTTP/1.1 102 Processing\r\n\r\n" * daemon.get("interim", 0)
+        data = interim + "\r\n".join(head).encode() + text
         if daemon.get("drip"):  # alive, but far too slow
             for at in range(len(data)):
                 link.sendall(data[at:at + 1])
                 if self.ended.wait(0.05):
                     return False
             return True
+        if daemon.get("missing"):
+            link.sendall(data[:-daemon["missing"]])
+            return False
         link.sendall(data)
         return True
 

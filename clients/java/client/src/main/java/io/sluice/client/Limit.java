@@ -14,7 +14,7 @@ public record Limit(String name, String kind, String plan, String scope,
             text(raw, "name"), text(raw, "kind"), text(raw, "plan"),
             text(raw, "scope"), number(raw, "limit"), number(raw, "remaining"),
             number(raw, "reset_ms"), number(raw, "retry_after_ms"),
-            wait == null ? 0 : wait, text(raw, "mode"),
+            wait == null ? 0 : Math.max(0, wait), text(raw, "mode"),
             !Boolean.FALSE.equals(raw.get("allowed")));
     }
 
