@@ -817,6 +817,8 @@ static void took(struct sl_check *c)
         c->state = SL_CHECK_DONE; /* the verdict does not need later takes */
         return;
     }
+    if (c->state == SL_CHECK_TAKE && sl_parts_drop_full(c))
+        return;
     sl_parts_answers(c);
     if (c->state == SL_CHECK_TAKE) {
         d->degraded = d->degraded || d->on_local;

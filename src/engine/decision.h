@@ -202,7 +202,9 @@ struct sl_limit_view {
                                      * them under an unlimited plan */
     struct sl_str zone_name;        /* of the periods */
     const struct sl_limit *uncapped_limit; /* taken from if `uncapped` */
-    bool uncapped;          /* no ceiling: the plan has overage */
+    bool uncapped;          /* no ceiling: the plan has overage; or: */
+    bool counted;           /* the plan is unlimited. What is used is taken
+                             * nevertheless, for later plans and for holds */
     bool overage;           /* taken beyond the quota */
     uint64_t overage_units; /* overage: units of the cost beyond the quota */
     uint64_t used;          /* uncapped: total usage */

@@ -138,6 +138,10 @@ bool sl_parts_ask_shadows(struct sl_check *check);
 bool sl_parts_peek_next(struct sl_check *check);
 bool sl_parts_ask_reset(struct sl_check *check);
 
+/* The table refuses units of an unlimited limit if they pass what a number can
+ * hold. Returns true if the take was filled again, without these. */
+bool sl_parts_drop_full(struct sl_check *check);
+
 /* Copies the answers of the take into `shown`. */
 void sl_parts_answers(struct sl_check *check);
 

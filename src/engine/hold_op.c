@@ -583,13 +583,21 @@ const struct sl_rule *sl_hold_rule(const struct sl_hold_op *op, unsigned i)
     return of ? &op->active->policy->rules[(of - op->call.limits) / 2] : NULL;
 }
 
+bool sl_hold_has_remaining(const struct sl_hold_op *op, unsigned i)
+{
+    const struct sl_held_part *part = &op->call.parts[i];
+
+    return sl_hold_rule(op, i) && !part->no_answer &&
+           part->answer.limit < SL_AMOUNT_MAX;
+}
+
 /* A limit that is no longer in the policy has neither name nor numbers. */
 static void write_part(struct sl_writer *w, const struct sl_hold_op *op,
                        unsigned i)
 {
     const struct sl_held_part *part = &op->call.parts[i];
     const struct sl_rule *rule = sl_hold_rule(op, i);
-    bool answered = rule && !part->no_answer;
+    bool answered = sl_hold_has_remaining(op, i);
     uint64_t left = part->answer.remaining;
 
     sl_member_str_if(w, i > 0 ? SL_STR(",{\"name\":") : SL_STR("{\"name\":"),

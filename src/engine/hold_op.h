@@ -127,6 +127,9 @@ bool sl_hold_is_again(const struct sl_hold_op *op);
 /* The rule of a part; NULL if it is no longer in the policy. */
 const struct sl_rule *sl_hold_rule(const struct sl_hold_op *op, unsigned i);
 
+/* Is the remaining amount of a part known? An unlimited limit has none. */
+bool sl_hold_has_remaining(const struct sl_hold_op *op, unsigned i);
+
 /* {"hold":"...","state":"settled","again":false,"expires_ms":null,"limits":
  * [{"name":"tokens","held":500,"cost":350,"remaining":650,"over":false}]} */
 SL_MUST_USE int sl_hold_render(const struct sl_hold_op *op, struct sl_buf *out);

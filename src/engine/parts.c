@@ -516,6 +516,28 @@ static void use_calendar(const struct sl_check *c, struct sl_limit_view *shown)
     }
 }
 
+/* Usage of a quota or level counts under an unlimited plan, too, if the table
+ * of this process has it. A remote store is not asked. */
+static void count_unlimited(const struct sl_check *c,
+                            struct sl_limit_view *shown)
+{
+    const struct sl_rule *rule = shown->rule;
+    const struct sl_store *store = c->engine->store;
+
+    if (shown->form != SL_RATE_UNLIMITED || shown->pays_for || !rule->limited ||
+        !sl_is_durable(rule->kind) ||
+        (store->wants_names &&
+         !(store->quotas_here &&
+           c->active->stored[2 * rule->index].quota_leased)))
+        return;
+    shown->own_uncapped = *shown->periods;
+    shown->own_uncapped.count = shown->own_uncapped.capacity = SL_AMOUNT_MAX;
+    sl_limit_derive(&shown->own_uncapped);
+    shown->uncapped_limit = &shown->own_uncapped;
+    shown->uncapped = true;
+    shown->counted = true;
+}
+
 static int find_numbers(struct sl_check *c, struct sl_limit_view *shown,
                         const struct sl_rule_cost *usual)
 {
@@ -583,6 +605,7 @@ static int show(struct sl_check *c, struct sl_limit_view *shown,
         return err;
     use_calendar(c, shown);
     raise_ceiling(c, shown);
+    count_unlimited(c, shown);
     shown->mode = rule->mode;
     shown->allowed = true;
     shown->id = (char *)"";
@@ -830,13 +853,22 @@ static void add_failures(struct sl_check *c)
         }
 }
 
+/* Is the limit unlimited, but counted? A peek has nothing to count. */
+static bool is_counted(const struct sl_decision *d,
+                       const struct sl_limit_view *shown)
+{
+    return shown->counted && !shown->skipped && shown->cost > 0 && d->spend &&
+           !d->on_local && !d->no_numbers;
+}
+
 bool sl_parts_ask_limits(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
     begin_take(d, op_of(d, SL_TAKE_OP_TAKE));
     for (unsigned i = 0; i < d->shown_count && !d->failed; i++)
-        if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
+        if ((has_numbers(&d->shown[i]) || is_counted(d, &d->shown[i])) &&
+            d->shown[i].mode == SL_MODE_ENFORCE)
             add_part(c, i, false);
     sl_guard_show(d);
     for (unsigned i = 0; i < d->running_count; i++)
@@ -913,7 +945,9 @@ bool sl_parts_ask_credits(struct sl_check *c)
         return false;
     begin_take(d, op_of(d, SL_TAKE_OP_TAKE));
     for (unsigned i = 0; i < d->shown_count; i++)
-        if (sl_limit_view_counts(d, &d->shown[i]) && d->shown[i].allowed)
+        if ((sl_limit_view_counts(d, &d->shown[i]) && d->shown[i].allowed) ||
+            (is_counted(d, &d->shown[i]) &&
+             d->shown[i].mode == SL_MODE_ENFORCE))
             add_part(c, i, false);
     sl_guard_show(d);
     for (unsigned i = 0; i < d->running_count; i++)
@@ -1069,6 +1103,22 @@ static void show_overage(struct sl_limit_view *shown)
             used - count < shown->cost ? used - count : shown->cost;
 }
 
+bool sl_parts_drop_full(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+    bool any = false;
+
+    for (unsigned i = 0; i < d->take.count; i++) {
+        struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
+
+        if (!shown->counted || d->parts[i].answer.outcome == SL_ALLOW)
+            continue;
+        shown->counted = shown->uncapped = false;
+        any = true;
+    }
+    return any && sl_parts_ask_limits(c);
+}
+
 void sl_parts_answers(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
@@ -1091,10 +1141,12 @@ void sl_parts_answers(struct sl_check *c)
         } else if (part->limit == shown->candidate) {
             shown->candidate_answer = part->answer;
         } else {
-            shown->answer = part->answer;
-            shown->untracked = part->untracked;
             shown->unleased = part->unleased;
             shown->fingerprint = part->fingerprint;
+            if (shown->counted)
+                continue;
+            shown->answer = part->answer;
+            shown->untracked = part->untracked;
             shown->allowed = part->answer.outcome == SL_ALLOW;
             if (shown->uncapped)
                 show_overage(shown);

@@ -45,11 +45,13 @@ static void delta_of(const struct sl_decision *d,
     };
 }
 
-/* A held take counts as used when the hold ends. */
+/* A held take counts as used when the hold ends. What was not taken is not in
+ * the hold. */
 static bool is_held(const struct sl_decision *d,
                     const struct sl_limit_view *shown)
 {
-    return d->hold_asked > 0 && d->hold[0] && shown->mode == SL_MODE_ENFORCE;
+    return d->hold_asked > 0 && d->hold[0] && shown->mode == SL_MODE_ENFORCE &&
+           (sl_rate_has_numbers(shown->form) || shown->counted);
 }
 
 static bool tell_hold(const struct sl_decision *d, struct sl_usage_delta *spent)

@@ -24,6 +24,7 @@ limits:
 routes:
   - { job: transcribe, limits: [minutes] }
   - { job: share, limits: [links] }
+  - { job: both, limits: [minutes, calls] }
   - { job: write, limits: [words] }
   - { job: call, limits: [calls] }
 default: [api]
@@ -200,6 +201,28 @@ job transcribe wide ',"cost":77'
 report '{"org":"wide","limit":"minutes","amount":3}'
 check 'what has no limit is counted as well' has "$out" \
     '"plan":"open","scope":"org","id":"wide","used":80,"limit":null,'
+job transcribe wide ',"cost":20,"hold":"1h"'
+check 'and held' has "$out" '"hold":"'
+ask "/v1/holds/$(member hold | tr -d '"')/settle" -d '{"cost":5}'
+check 'with no end to what remains' has "$out" '"name":"minutes","held":20,"cost":5,"remaining":null,"over":false'
+job both wide ',"cost":8,"hold":"1h"'
+ask "/v1/holds/$(member hold | tr -d '"')/settle" -d '{"cost":7}'
+check 'also beside a limit' has "$out" '"held":8,"cost":7,"remaining":null,'
+report '{"org":"wide","limit":"minutes","amount":2,"release":true}'
+check 'what was used of it is recorded' has "$out" '"used":90,"limit":null,'
+tell /v1/subjects/org/wide -X PUT -d '{"plan":"free"}'
+job transcribe wide ',"cost":31'
+check 'a later plan knows all of it' has "$out" '"status":402'
+job transcribe wide ',"cost":30'
+check 'to the last unit' has "$out" '"remaining":0,'
+report '{"org":"wide","limit":"minutes","amount":1}'
+check 'and nothing else was overage' has "$out" '"used":121,"limit":120,"remaining":0,"share":100,"overage":1,'
+tell /v1/subjects/org/vast -X PUT -d '{"plan":"open"}'
+report '{"org":"vast","limit":"minutes","amount":9007199254740991}'
+job both vast ',"cost":8'
+check 'a counter that is full denies nothing' has "$out" '"allowed":true'
+job both vast ',"cost":8'
+check 'and lifts no other limit' has "$out" '"by":"calls"'
 
 # ---- credits ----
 

@@ -42,14 +42,15 @@ static int write_map(struct sl_resp_conn *client, const struct sl_hold_op *op)
         const struct sl_rule *rule = sl_hold_rule(op, i);
         struct sl_str name = rule ? rule->name : (struct sl_str){"", 0};
 
-        sl_writer_addf(
-            &w,
-            "*5\r\n$%zu\r\n%.*s\r\n:%" PRIu64 "\r\n:%" PRId64 "\r\n:%" PRId64
-            "\r\n%s",
-            name.len, SL_STR_ARG(name), part->held,
-            settled ? (int64_t)part->cost : -1,
-            rule ? (int64_t)sl_rule_down(rule, part->answer.remaining) : -1,
-            flag_text(client, part->over));
+        sl_writer_addf(&w,
+                       "*5\r\n$%zu\r\n%.*s\r\n:%" PRIu64 "\r\n:%" PRId64
+                       "\r\n:%" PRId64 "\r\n%s",
+                       name.len, SL_STR_ARG(name), part->held,
+                       settled ? (int64_t)part->cost : -1,
+                       sl_hold_has_remaining(op, i)
+                           ? (int64_t)sl_rule_down(rule, part->answer.remaining)
+                           : -1,
+                       flag_text(client, part->over));
     }
     return w.err;
 }
