@@ -610,19 +610,27 @@ bool sl_auth_info_credits(const struct sl_auth_info *known)
 }
 
 uint64_t sl_auth_info_credit(const struct sl_auth_info *known, unsigned scope,
-                             struct sl_str limit, sl_ns start, sl_ns now)
+                             struct sl_str limit, uint64_t count, sl_ns start,
+                             sl_ns now)
 {
     const struct sl_subject *s = sl_auth_info_of(known, scope);
-    uint64_t units = 0;
+    uint64_t units = 0, unused = 0, unpaid = 0;
 
     for (unsigned i = 0; s && i < s->credit_count; i++) {
         const struct sl_credit *c = &s->credits[i];
 
-        if (sl_str_eq(c->limit, limit) &&
-            (c->start == SL_NS_NONE ? !is_over(c->expires, now)
-                                    : c->start == start))
-            units = sl_add_sat(units, c->units);
+        if (!sl_str_eq(c->limit, limit))
+            continue;
+        if (c->start == SL_NS_NONE && !is_over(c->expires, now)) {
+            unused = sl_add_sat(unused, c->units);
+        } else if (c->start == start) {
+            units = c->units;
+            unpaid = sl_sub_floor(c->used, sl_add_sat(count, c->units));
+        }
     }
+    units = sl_add_sat(units, unused);
+    if (unused > 0)
+        units = sl_add_sat(units, unpaid);
     return units < SL_AMOUNT_MAX ? units : SL_AMOUNT_MAX;
 }
 

@@ -94,9 +94,11 @@ const struct sl_subject *sl_auth_info_of(const struct sl_auth_info *known,
 bool sl_auth_info_credits(const struct sl_auth_info *known);
 
 /* The credits of the caller for a limit per `scope`, in the period that began
- * at `start`. */
+ * at `start`. While some are unused, with the units beyond `count` for which
+ * none has paid: these stay overage. */
 uint64_t sl_auth_info_credit(const struct sl_auth_info *known, unsigned scope,
-                             struct sl_str limit, sl_ns start, sl_ns now);
+                             struct sl_str limit, uint64_t count, sl_ns start,
+                             sl_ns now);
 
 /* Copies a text of the registry that only an explanation shows; else "". */
 struct sl_str sl_decision_note(struct sl_decision *decision,

@@ -471,7 +471,7 @@ static void raise_ceiling(const struct sl_check *c, struct sl_limit_view *shown)
     if (rule->kind != SL_QUOTA || rule->per_count != 1 ||
         !sl_auth_info_credits(c->known))
         return;
-    more = sl_auth_info_credit(c->known, rule->per[0], rule->name,
+    more = sl_auth_info_credit(c->known, rule->per[0], rule->name, count,
                                sl_rule_start(rule, shown->numbers, d->now),
                                d->now);
     if (more > 0)

@@ -101,6 +101,7 @@ struct sl_credit {
     sl_ns start;   /* start of the period in which they were used; SL_NS_NONE:
                     * unused */
     sl_ns expires; /* SL_NS_NONE: never */
+    uint64_t used; /* with a start: all units used in that period */
 };
 
 /* A block by an operator: no request of the subject passes. */

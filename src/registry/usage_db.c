@@ -197,6 +197,9 @@ static int64_t reached(const struct sl_usage_entry *u, int64_t used)
  *
  * A decision sees the unused credits and those used in its period. Their sum
  * does not change when a credit is used, so slightly old numbers do no harm.
+ * It adds the units beyond the quota that no credit has paid for: a credit that
+ * is granted later pays for what is used from then on. They become fewer only
+ * by a refund or a reset, which `absorbed` tells.
  */
 
 /* Uses credits for `over` units of `u`; *ret is the number of units paid. */
@@ -276,6 +279,7 @@ static int charge_beyond(struct sl_database *db, struct sl_usage_entry *u,
     int err;
 
     if (u->reset) {
+        u->absorbed = c->overage + c->credited > 0;
         c->overage = c->credited = 0;
         return 0;
     }
@@ -286,7 +290,7 @@ static int charge_beyond(struct sl_database *db, struct sl_usage_entry *u,
         paid = over + c->overage < 0 ? over + c->overage : 0;
         err = unabsorb(db, u, -paid);
     }
-    u->absorbed = paid != 0;
+    u->absorbed = paid != 0 || over < 0;
     c->credited += paid;
     c->overage += over - paid;
     return err;
@@ -899,13 +903,48 @@ static int credit_load(struct sl_database *db, enum sl_query q, unsigned most,
     for (; draft->credit_count < most; draft->credit_count++) {
         struct sl_credit *credit = &draft->credits[draft->credit_count];
 
-        found = sl_query_next(db, q, &db->arena, "tcww", &credit->limit,
-                              &credit->units, &credit->start, &credit->expires);
+        found = sl_query_next(db, q, &db->arena, "tcwwc", &credit->limit,
+                              &credit->units, &credit->start, &credit->expires,
+                              &credit->used);
         if (found != 1)
             break;
     }
     sl_query_reset(db, q);
     return found < 0 ? found : 0;
+}
+
+/* Is the period of the last credit that of another, too? */
+static bool is_known(const struct sl_subject_draft *draft)
+{
+    const struct sl_credit *last = &draft->credits[draft->credit_count - 1];
+
+    for (unsigned i = 0; i + 1 < draft->credit_count; i++)
+        if (draft->credits[i].start == last->start &&
+            sl_str_eq(draft->credits[i].limit, last->limit))
+            return true;
+    return false;
+}
+
+/* Adds what was used in the latest period of each limit with unused credits. */
+static int add_used(struct sl_database *db, struct sl_str scope,
+                    struct sl_str id, struct sl_subject_draft *draft)
+{
+    const enum sl_query q = SL_QUERY_LAST_PERIOD;
+    unsigned count = draft->credit_count;
+    int err = 0;
+
+    for (unsigned i = 0; i < count && !err; i++) {
+        unsigned before = draft->credit_count;
+
+        if (draft->credits[i].start != SL_NS_NONE ||
+            before == SL_SUBJECT_RECORD_CREDITS)
+            continue;
+        sl_query_bind(db, q, "ttt", scope, id, draft->credits[i].limit);
+        err = credit_load(db, q, before + 1, draft);
+        if (!err && draft->credit_count > before && is_known(draft))
+            draft->credit_count--;
+    }
+    return err;
 }
 
 /* Used credits come first: without them the rest would count as used twice. */
@@ -921,8 +960,9 @@ int sl_usage_db_credits(struct sl_database *db, struct sl_str scope,
     if (err)
         return err;
     sl_query_bind(db, SL_QUERY_UNUSED_CREDITS, "ttn", scope, id, now);
-    return credit_load(db, SL_QUERY_UNUSED_CREDITS, SL_SUBJECT_RECORD_CREDITS,
-                       draft);
+    err = credit_load(db, SL_QUERY_UNUSED_CREDITS, SL_SUBJECT_RECORD_CREDITS,
+                      draft);
+    return err ? err : add_used(db, scope, id, draft);
 }
 
 /* ---- names of subjects and months. */

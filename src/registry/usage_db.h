@@ -101,7 +101,8 @@ struct sl_usage_entry {
     uint64_t erased; /* the same: what the table has beside it */
     bool exact;      /* out of sl_usage_db_leave() */
     uint64_t leased; /* out with LEASED: units leased to all nodes */
-    bool absorbed;   /* out: credits were used or returned */
+    bool absorbed;   /* out: credits were used or returned, or units beyond
+                      * the quota were refunded */
     unsigned threshold_before,
         threshold; /* out: highest threshold, before and now */
 };

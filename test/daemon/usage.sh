@@ -260,6 +260,20 @@ job transcribe lucky
 check 'with what was left of it' has "$out" '"status":402'
 tell /v1/credits/org/lucky/3 -X DELETE
 check 'once' answers 404
+report '{"org":"late","limit":"minutes","amount":200}'
+credit late '{"limit":"minutes","amount":5}'
+job transcribe late ',"cost":6'
+check 'credits after an overrun are no more than granted' has "$out" '"status":402'
+job transcribe late ',"cost":3'
+check 'but let requests pass' has "$out" '"allowed":true'
+report '{"org":"late","limit":"minutes","amount":40,"release":true}'
+job transcribe late ',"cost":3'
+check 'a refund of the overrun makes them no more' has "$out" '"status":402'
+job transcribe late ',"cost":2'
+check 'and no fewer' has "$out" '"allowed":true'
+meters org/late
+check 'the overrun stays overage' has "$out" \
+    '"used":165,"limit":120,"remaining":0,"share":137,"overage":40,"credited":5,"credits":0,'
 credit lucky '{"limit":"links","amount":7}'
 check 'credits are for quotas' has "$out" 'credits are for quotas'
 credit lucky '{"limit":"minuts","amount":7}'
