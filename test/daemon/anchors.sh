@@ -193,6 +193,33 @@ for one in '{"anchor":"17"}|"17": it is not a date since 1970; write the day' \
     check 'with what to write' has "${out//\\/}" "${one##*|}"
 done
 
+# ---- a change without usage after it ----
+
+quiet_has() {
+    rows quiet
+    text_is "7 2027-06-01T00:00:00Z $1 UTC"
+}
+
+clock 2027-06-05T12:00:00Z
+transcribe quiet 7
+check 'usage is recorded' until_ quiet_has 2027-07-01T00:00:00Z
+clock 2027-06-10T00:00:00Z
+subject quiet '{"anchor":"2027-01-31"}'
+clock 2027-06-10T00:00:02Z
+check 'an ended period has its end without later usage' \
+    quiet_has 2027-06-10T00:00:02Z
+clock 2027-06-20T00:00:00Z
+subject quiet '{"anchor":"2027-01-15"}'
+clock 2027-06-20T00:00:02Z
+check 'and keeps it after another change' quiet_has 2027-06-10T00:00:02Z
+ask /v1/check -d '{"job":"count","org":"quiet"}'
+subject quiet '{"anchor":null}'
+clock 2027-06-20T00:00:04Z
+ask /v1/usage/export
+check 'periods of hours have no anchor' has \
+    "$(grep -F '"org":"quiet"' <<<"$out" | grep -F '"limit":"hours"')" \
+    '"from":"2027-06-20T00:00:00Z","to":"2027-06-20T12:00:00Z"'
+
 # ---- the command line, and an import ----
 
 export SLUICE_ADMIN_URL=http://$admin
