@@ -121,6 +121,17 @@ check '(2) what they used elsewhere stays' used 'user/xannika?limit=words' 7
 erase user xannika
 erase user ann_ka
 check '(1) all are gone' gone_ 'ann.ka'
+long=$(printf 'x%.0s' {1..300})
+report "{\"org\":\"a\\nb\",\"limit\":\"minutes\",\"amount\":8}"
+report "{\"org\":\"$long\",\"limit\":\"minutes\",\"amount\":9}"
+check '(1) ids that cannot be registered have usage' used 'org/a%0Ab?limit=minutes' 8
+tell '/v1/subjects/org/a%0Ab?erase=true' -X DELETE
+tell "/v1/subjects/org/$long?erase=true" -X DELETE
+check '(1) and are erased' gone_ "$long"
+ask /v1/usage/export
+check '(1) from bills, too' test "$(grep -c 'a.nb' <<<"$out")" = 0
+tell '/v1/subjects/org/a%FFb?erase=true' -X DELETE
+check 'no id is without UTF-8' answers 400
 erase group x
 check 'only users and organisations' is 2
 erase user note=why

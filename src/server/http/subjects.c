@@ -6,6 +6,7 @@
 
 #include "base/parse.h"
 #include "server/http/http_int.h"
+#include "wire/pb.h"
 
 /* ---- calls that wait for the registry ----
  *
@@ -122,10 +123,18 @@ static bool is_scope(struct sl_str text)
     return sl_str_eq(text, SL_STR("user")) || sl_str_eq(text, SL_STR("org"));
 }
 
+/* Usage is recorded under ids that cannot be registered, too: with control
+ * characters, or longer. */
+static bool has_usage_id(struct sl_str id)
+{
+    return id.len <= SL_USAGE_ID && sl_pb_is_utf8(id);
+}
+
 /* Read "user/ann%40x" from the path. `tail` is the rest after another slash.
  * Returns false after a refusal. */
-static bool read_path(struct sl_http_call *call, struct sl_str *scope,
-                      struct sl_str *id, struct sl_str *tail)
+static bool read_path(struct sl_http_call *call, bool erase,
+                      struct sl_str *scope, struct sl_str *id,
+                      struct sl_str *tail)
 {
     const struct sl_str base = {call->path.at, call->path.len - call->rest.len};
     struct sl_reading reading;
@@ -141,7 +150,8 @@ static bool read_path(struct sl_http_call *call, struct sl_str *scope,
             "unknown scope \"%.*s\"; write %.*suser/ID or %.*sorg/ID",
             SL_STR_ARG(*scope), SL_STR_ARG(base), SL_STR_ARG(base));
     if (!sl_admin_decode(&call->arena, raw, false, id) && id->len > 0 &&
-        sl_reading_text(&reading, "id", *id, SL_SUBJECT_RECORD_ID))
+        (erase ? has_usage_id(*id)
+               : sl_reading_text(&reading, "id", *id, SL_SUBJECT_RECORD_ID)))
         return true;
     return sl_http_refuse(
         call, 400, "BAD_REQUEST",
@@ -158,7 +168,10 @@ struct sl_http_job *sl_http_job_subject(struct sl_http_call *call,
 {
     struct sl_http_job *op = sl_http_job_new(call, kind, answer);
 
-    return op && read_path(call, &op->job.scope, &op->job.id, tail) ? op : NULL;
+    return op && read_path(call, kind == SL_JOB_ERASE, &op->job.scope,
+                           &op->job.id, tail)
+               ? op
+               : NULL;
 }
 
 struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said)
