@@ -102,9 +102,9 @@ static inline void make_ready(struct world *w)
     CHECK(sl_remote_store_is_ready(w->store));
 }
 
-/* A take at `now` of the key with this number. */
-static inline void ask_at(struct world *w, struct asked *a, enum sl_take_op op,
-                          sl_ns now, unsigned key)
+/* A take at `now` of the key with this number, which is not asked for yet. */
+static inline void prepare_at(struct world *w, struct asked *a,
+                              enum sl_take_op op, sl_ns now, unsigned key)
 {
     static const char *const names[] = {"key",  "key1", "key2",
                                         "key3", "key4", "key5"};
@@ -119,6 +119,12 @@ static inline void ask_at(struct world *w, struct asked *a, enum sl_take_op op,
     };
     a->part = (struct sl_part){
         .limit = &w->limit, .name = sl_str_c(names[key]), .cost = 1};
+}
+
+static inline void ask_at(struct world *w, struct asked *a, enum sl_take_op op,
+                          sl_ns now, unsigned key)
+{
+    prepare_at(w, a, op, now, key);
     sl_store_take(w->store, &a->take);
 }
 
