@@ -48,6 +48,7 @@ all_stages=(asan plain check mutants tsan clients fuzz memcheck smoke package)
 plain_times=1
 asan_steps=20000
 fuzz_seconds=2
+fuzz_optimization=0 # compiles in a third of the time that 1 takes
 mutant_shares=16
 memcheck_shares=2
 plain_shares=3
@@ -72,6 +73,7 @@ take_longer() {
     plain_times=10
     asan_steps= # as in plain
     fuzz_seconds=300
+    fuzz_optimization=1
     mutant_shares=1
     memcheck_shares=1
     tidy_shares=1
@@ -307,8 +309,8 @@ stage_tsan() {
 stage_fuzz() {
     local program programs=() passed=0 notes=
 
-    CC="$(command -v ccache) clang" configure build/fuzz "${sanitized[@]}" -Doptimization=1 \
-        -Dfuzz=true -Dc_args=-g1
+    CC="$(command -v ccache) clang" configure build/fuzz "${sanitized[@]}" \
+        -Doptimization="$fuzz_optimization" -Dfuzz=true -Dc_args=-g1
     fuzz_targets | xargs -d '\n' ninja -C build/fuzz
     mapfile -t programs < <(fuzz_targets | sed 's|^|build/fuzz/|')
     rm -f "${programs[@]/%/.passed}"
