@@ -18,30 +18,30 @@ export interface Ended<R, S> {
 /** Options of a middleware: those of the client, or `client`, and who asks. Each
  * of the latter is a value or a function of the request. */
 export interface GateOptions<R, S> extends ClientOptions {
-    client?: Sluice;
-    user?: Value<R, string | number>;
-    org?: Value<R, string | number>;
-    plan?: Value<R, string>;
-    role?: Value<R, string>;
-    ip?: Value<R, string>;
+    client?: Sluice | undefined;
+    user?: Value<R, string | number> | undefined;
+    org?: Value<R, string | number> | undefined;
+    plan?: Value<R, string> | undefined;
+    role?: Value<R, string> | undefined;
+    ip?: Value<R, string> | undefined;
     /** Units; default 1, or what the policy says. */
-    cost?: Value<R, NonNullable<Check["cost"]>>;
+    cost?: Value<R, NonNullable<Check["cost"]>> | undefined;
     /** Holds the cost, and settles it when the response has ended. */
-    hold?: Value<R, string>;
-    wait?: Value<R, string>;
+    hold?: Value<R, string> | undefined;
+    wait?: Value<R, string> | undefined;
     /** Checks a job, or one limit, instead of the path. */
-    job?: Value<R, string>;
-    limit?: Value<R, string>;
-    key?: Value<R, string | number>;
+    job?: Value<R, string> | undefined;
+    limit?: Value<R, string> | undefined;
+    key?: Value<R, string | number> | undefined;
     /** Names of headers that the policy reads, besides User-Agent and
      * Accept-Language: for example Authorization. */
-    headers?: string[];
+    headers?: string[] | undefined;
     /** True: the request is not checked. */
-    skip?: (request: R) => boolean | Promise<boolean>;
+    skip?: ((request: R) => boolean | Promise<boolean>) | undefined;
     /** The cost of a hold, from its response; undefined: the held cost, or
      * nothing if the status is 500 or above. */
-    settle?: (ended: Ended<R, S>) => Check["cost"] | undefined |
-        Promise<Check["cost"] | undefined>;
+    settle?: ((ended: Ended<R, S>) => Check["cost"] | undefined |
+        Promise<Check["cost"] | undefined>) | undefined;
 }
 
 /** A checked request. */

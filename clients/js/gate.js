@@ -49,7 +49,7 @@ function checkNames(options) {
     const clientOptions = {};
 
     for (const [name, value] of Object.entries(rest))
-        if (!OWN.includes(name))
+        if (!OWN.includes(name) && value !== undefined)
             clientOptions[name] = value;
     if (client && Object.keys(clientOptions).length > 0)
         throw new TypeError(

@@ -4,33 +4,34 @@
 //
 // Durations are milliseconds, times are milliseconds since 1970, as in
 // Date.now(). `now`, `random`, `sleep` and `fetch` default to the platform's;
-// tests replace them.
+// tests replace them. An option may be undefined, also under TypeScript's
+// exactOptionalPropertyTypes.
 
 /** What is checked: exactly one of `path`, `job` and `limit` with `key`. */
 export interface Check {
     /** Path of the request, as the client sent it. */
-    path?: string;
+    path?: string | undefined;
     /** Default GET. */
-    method?: string;
-    job?: string;
-    limit?: string;
-    key?: string;
-    user?: string;
-    org?: string;
-    plan?: string;
-    role?: string;
-    ip?: string;
-    headers?: Record<string, string>;
+    method?: string | undefined;
+    job?: string | undefined;
+    limit?: string | undefined;
+    key?: string | undefined;
+    user?: string | undefined;
+    org?: string | undefined;
+    plan?: string | undefined;
+    role?: string | undefined;
+    ip?: string | undefined;
+    headers?: Record<string, string> | undefined;
     /** Units, for all limits or by limit; 0 takes nothing. */
-    cost?: number | Record<string, number>;
+    cost?: number | Record<string, number> | undefined;
     /** Holds the units for a time such as "30s". */
-    hold?: string;
+    hold?: string | undefined;
     /** Waits for capacity; the deadline of the call grows by it. */
-    wait?: string;
-    request_id?: string;
-    idempotency_key?: string;
-    body?: string;
-    body_base64?: string;
+    wait?: string | undefined;
+    request_id?: string | undefined;
+    idempotency_key?: string | undefined;
+    body?: string | undefined;
+    body_base64?: string | undefined;
 }
 
 /** One limit of a verdict. */
@@ -90,29 +91,35 @@ export interface Result {
 export interface ClientOptions {
     /** http://HOST:PORT, https://HOST:PORT, or unix:PATH on Node. Default:
      * SLUICE_URL in the environment, else http://127.0.0.1:8080. */
-    url?: string;
+    url?: string | undefined;
     /** The access_token of the daemon. */
-    token?: string;
+    token?: string | undefined;
     /** Default: SLUICE_DEADLINE_MS in the environment, else 250. */
-    deadlineMs?: number;
+    deadlineMs?: number | undefined;
     /** Checks without a verdict: allow (default), deny with 503, or take from an
      * allowance of this process, `local`. */
-    onFailure?: "allow" | "deny" | "local";
+    onFailure?: "allow" | "deny" | "local" | undefined;
     /** Units per caller in a window that begins with the first one. */
-    local?: { limit: number; windowMs: number };
+    local?: { limit: number; windowMs: number } | undefined;
     /** After `failures` (default 5) failures in a row the daemon is asked once
      * in `restMs` (default 1000). */
-    breaker?: { failures?: number; restMs?: number };
+    breaker?: { failures?: number | undefined; restMs?: number | undefined } |
+        undefined;
     /** Called for each failure that `onFailure` decides. */
-    onError?: (error: SluiceError) => void;
+    onError?: ((error: SluiceError) => void) | undefined;
     /** Default: sockets of Node, else the platform's. */
-    fetch?: typeof fetch;
-    now?: () => number;
+    fetch?: typeof fetch | undefined;
+    now?: (() => number) | undefined;
 }
 
 export interface CallOptions {
-    deadlineMs?: number;
-    signal?: AbortSignal;
+    deadlineMs?: number | undefined;
+    signal?: AbortSignal | undefined;
+}
+
+export interface EndOptions extends CallOptions {
+    /** Of the upstream response, for metrics. */
+    status?: number | undefined;
 }
 
 /** The state of a hold. */
@@ -127,11 +134,11 @@ export interface HoldState {
 }
 
 export interface UsageReport {
-    org?: string;
-    user?: string;
+    org?: string | undefined;
+    user?: string | undefined;
     limit: string;
     amount: number;
-    idempotency_key?: string;
+    idempotency_key?: string | undefined;
     [more: string]: unknown;
 }
 
@@ -146,12 +153,10 @@ export class Sluice {
     check(check: Check, options?: CallOptions): Promise<Result>;
     checkAll(checks: Check[], options?: CallOptions): Promise<Result[]>;
     hold(check: Check, time: string, options?: CallOptions): Promise<Result>;
-    /** Default: the held cost. `status` of the upstream response is for
-     * metrics. */
-    settle(hold: string, cost?: Check["cost"],
-           options?: CallOptions & { status?: number }): Promise<HoldState>;
-    release(hold: string, options?: CallOptions & { status?: number }):
+    /** Default: the held cost. */
+    settle(hold: string, cost?: Check["cost"], options?: EndOptions):
         Promise<HoldState>;
+    release(hold: string, options?: EndOptions): Promise<HoldState>;
     extend(hold: string, time: string, options?: CallOptions):
         Promise<HoldState>;
     report(usage: UsageReport | UsageReport[], options?: CallOptions):
@@ -201,22 +206,22 @@ export interface Wait {
 
 export interface BackoffOptions {
     /** Attempts of a call, including the first; default 6. */
-    attempts?: number;
+    attempts?: number | undefined;
     /** First wait; default 500. Each wait is twice the previous one. */
-    baseMs?: number;
+    baseMs?: number | undefined;
     /** Longest wait, including its random part, if the server asks for none;
      * default 30,000. */
-    capMs?: number;
+    capMs?: number | undefined;
     /** Gives up if the server asks for a longer wait; default 900,000 (15
      * minutes). */
-    longestMs?: number;
-    now?: () => number;
+    longestMs?: number | undefined;
+    now?: (() => number) | undefined;
     /** In [0, 1). */
-    random?: () => number;
-    sleep?: (ms: number, signal?: AbortSignal) => Promise<void>;
+    random?: (() => number) | undefined;
+    sleep?: ((ms: number, signal?: AbortSignal) => Promise<void>) | undefined;
     /** Called before each wait, for example for a countdown. */
-    onWait?: (wait: Wait) => void;
-    signal?: AbortSignal;
+    onWait?: ((wait: Wait) => void) | undefined;
+    signal?: AbortSignal | undefined;
 }
 
 /** A denied response; a Response is one. */
@@ -269,9 +274,9 @@ export function withBackoff(
     }): Promise<Response>;
 
 export interface FetchOptions extends Omit<BackoffOptions, "signal"> {
-    fetch?: typeof fetch;
+    fetch?: typeof fetch | undefined;
     /** Key for POST and PATCH without the header; default: a random key. */
-    idempotencyKey?: string;
+    idempotencyKey?: string | undefined;
 }
 
 /** fetch() with retries after 429 and 503. All attempts of a POST or PATCH
@@ -291,31 +296,31 @@ export interface RateLimitQuestion {
     key: string;
     /** Name of the limit. A number is not sent: the policy has the number, and
      * the result contains it. If they differ, a warning says so. */
-    limit?: string | number;
+    limit?: string | number | undefined;
     /** Ignored: the policy has it. */
-    windowSec?: number;
+    windowSec?: number | undefined;
     /** Default 1; 0 takes nothing. */
-    cost?: number;
+    cost?: number | undefined;
 }
 
 export interface RateLimitOptions {
     /** URL of the daemon; or, with a path, of an endpoint of your application
      * that forwards the check. Default: SLUICE_URL in the environment, else
      * http://127.0.0.1:8080. */
-    url?: string;
+    url?: string | undefined;
     /** The access_token of the daemon. Not for browsers. */
-    token?: string;
+    token?: string | undefined;
     /** Result if the daemon does not answer: an error (default), allow, or
      * deny. */
-    onFailure?: "throw" | "allow" | "deny";
+    onFailure?: "throw" | "allow" | "deny" | undefined;
     /** Default: SLUICE_DEADLINE_MS in the environment, else 250. */
-    deadlineMs?: number;
+    deadlineMs?: number | undefined;
     /** Called if the number in the call is not the policy's; default: a warning
      * of the process, once for each limit. */
-    onWarning?: (message: string) => void;
-    fetch?: typeof fetch;
-    now?: () => number;
-    signal?: AbortSignal;
+    onWarning?: ((message: string) => void) | undefined;
+    fetch?: typeof fetch | undefined;
+    now?: (() => number) | undefined;
+    signal?: AbortSignal | undefined;
 }
 
 export interface RateLimitResult {
@@ -391,18 +396,19 @@ export interface UploadOptions<T>
     urlOf: (part: { id: string | number; index: number; attempt: number }) =>
         Promise<string | URL> | string | URL;
     /** Completes the upload. upload() returns its result. */
-    finish?: (sent: { id: string | number; parts: UploadPart[] }) => Promise<T>;
+    finish?: ((sent: { id: string | number; parts: UploadPart[] }) => Promise<T>) |
+        undefined;
     /** State of a stopped upload. */
-    resume?: UploadState;
+    resume?: UploadState | undefined;
     /** Called at the start and after each part: store the state. */
-    onProgress?: (state: UploadState) => void | Promise<void>;
+    onProgress?: ((state: UploadState) => void | Promise<void>) | undefined;
     /** Default 8 MiB. */
-    partSize?: number;
+    partSize?: number | undefined;
     /** Concurrent parts; default and maximum 8. */
-    atOnce?: number;
-    headers?: RequestInit["headers"];
-    fetch?: typeof fetch;
-    signal?: AbortSignal;
+    atOnce?: number | undefined;
+    headers?: RequestInit["headers"] | undefined;
+    fetch?: typeof fetch | undefined;
+    signal?: AbortSignal | undefined;
 }
 
 /** The upload stopped for the reason `cause`. Pass `state` as `resume` to

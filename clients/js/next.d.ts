@@ -8,7 +8,8 @@ export { forwardedFor } from "./gate.js";
 export interface Options<R extends Request = any>
     extends GateOptions<R, Response> {
     /** Answers a denied request instead of the policy. */
-    deny?: (result: Result, request: R) => Response | Promise<Response>;
+    deny?: ((result: Result, request: R) => Response | Promise<Response>) |
+        undefined;
 }
 
 /** Options that several handlers share, with one client. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# types.sh CLIENT -- the types of the module are those of its code: a program
-# that uses them compiles, and every name that the module hands out is typed.
+# types.sh CLIENT -- the types of the module are those of its code: programs that
+# use them compile, alone and in each framework, with the settings of their
+# authors, and every name that the module hands out is typed.
 set -uo pipefail
 
 client=$(realpath "$1")
@@ -38,6 +39,26 @@ compile() {
         --module nodenext --moduleResolution nodenext types.ts)
 }
 
+# As npm installs it from a registry: only then the types of frameworks have what
+# the middleware adds to their requests.
+apps=$folder/apps
+mkdir -p "$apps/node_modules"
+cp -r "$client" "$apps/node_modules/sluice-client"
+for name in @types express fastify hono next; do
+    ln -s "$modules/$name" "$apps/node_modules/$name"
+done
+cp "$here/frameworks.ts" "$apps"
+echo '{ "type": "module" }' >"$apps/package.json"
+
+# framework MODULE RESOLUTION
+# shellcheck disable=SC2317 # by try
+framework() {
+    (cd "$apps" && node "$modules/typescript/bin/tsc" --noEmit --strict \
+        --exactOptionalPropertyTypes --noUncheckedIndexedAccess --skipLibCheck \
+        --verbatimModuleSyntax --target es2022 --lib es2022,dom,dom.iterable \
+        --types node --module "$1" --moduleResolution "$2" frameworks.ts)
+}
+
 # shellcheck disable=SC2317 # by try
 names() {
     diff <(node --input-type=module -e \
@@ -47,6 +68,9 @@ names() {
 }
 
 try 'a program with types compiles' compile
+try 'applications of the frameworks compile, with node16' framework node16 node16
+try 'applications of the frameworks compile, with a bundler' \
+    framework esnext bundler
 try 'what is handed out has a type, and the other way round' names
 echo "1..$tests"
 exit $failed
