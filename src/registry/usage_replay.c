@@ -59,11 +59,18 @@ enum line_flag {
     LINE_SHOWN = 2, /* added to a counter */
 };
 
+/* What recording a line has done to its counter. */
+struct crossed {
+    uint16_t before, now; /* thresholds */
+    uint64_t used;
+};
+
 struct line {
     uint32_t next; /* with the same hash: its number + 1; 0: none */
     uint32_t segment;
     uint16_t place;
-    uint8_t state, flags; /* WRITTEN: in the open transaction */
+    uint8_t state, flags;   /* WRITTEN: in the open transaction */
+    struct crossed crossed; /* by a transaction whose outcome is not known */
 };
 
 struct segment {
@@ -73,11 +80,10 @@ struct segment {
     bool has_row;                /* at the start */
 };
 
-/* A line of the open transaction, and the thresholds that it has crossed. */
+/* A line of the open transaction. */
 struct written {
     uint32_t line;
-    uint16_t before, now;
-    uint64_t used;
+    struct crossed crossed;
 };
 
 struct sl_usage_replay {
@@ -211,16 +217,9 @@ static bool has_bit(const uint64_t *bits, uint32_t n)
 /* ---- recording ---- */
 
 static void mark_written(struct sl_usage_replay *p, uint32_t number,
-                         const struct sl_usage_entry *u)
+                         struct crossed crossed)
 {
-    struct written *w = &p->written[p->written_count++];
-
-    *w = (struct written){.line = number};
-    if (u) {
-        w->before = (uint16_t)u->threshold_before;
-        w->now = (uint16_t)u->threshold;
-        w->used = u->used;
-    }
+    p->written[p->written_count++] = (struct written){number, crossed};
     p->lines[number].state = LINE_WRITTEN;
 }
 
@@ -235,7 +234,9 @@ static int record_line(struct sl_registry *r, uint32_t number,
         return err;
     if (u->absorbed)
         sl_job_touch(r, u->scope, u->id);
-    mark_written(r->replay, number, u);
+    mark_written(r->replay, number,
+                 (struct crossed){(uint16_t)u->threshold_before,
+                                  (uint16_t)u->threshold, u->used});
     return 0;
 }
 
@@ -281,7 +282,7 @@ static int record_part(struct sl_registry *r, const uint32_t *list,
         if (err)
             break;
         if (is_recorded || has_bit(bits, bit)) {
-            mark_written(p, list[i], NULL);
+            mark_written(p, list[i], p->lines[list[i]].crossed);
             continue;
         }
         if (!entries)
@@ -382,24 +383,31 @@ unsigned sl_usage_replay_mark(const struct sl_registry *r)
     return r->replay ? r->replay->written_count : 0;
 }
 
+/* If the transaction was committed after all, its lines are found to be
+ * recorded at the next try, with what they have crossed. */
 void sl_usage_replay_undo(struct sl_registry *r, unsigned mark)
 {
     struct sl_usage_replay *p = r->replay;
 
-    while (p && p->written_count > mark)
-        p->lines[p->written[--p->written_count].line].state = LINE_PENDING;
+    while (p && p->written_count > mark) {
+        const struct written *w = &p->written[--p->written_count];
+
+        p->lines[w->line].state = LINE_PENDING;
+        if (r->db.uncertain_txn)
+            p->lines[w->line].crossed = w->crossed;
+    }
 }
 
 static void report(struct sl_registry *r, const struct written *w)
 {
     struct sl_usage_entry u;
 
-    if (!r->options.on_threshold || w->now <= w->before)
+    if (!r->options.on_threshold || w->crossed.now <= w->crossed.before)
         return;
     sl_usage_line_read(line_at(r->replay, w->line), &u);
-    u.threshold_before = w->before;
-    u.threshold = w->now;
-    u.used = w->used;
+    u.threshold_before = w->crossed.before;
+    u.threshold = w->crossed.now;
+    u.used = w->crossed.used;
     r->options.on_threshold(r->ctx, &u);
 }
 
@@ -424,7 +432,7 @@ void sl_usage_replay_forget(struct sl_registry *r)
 
     for (uint32_t i = 0; p && i < p->line_count; i++)
         if (p->lines[i].state == LINE_PENDING)
-            mark_written(p, i, NULL);
+            mark_written(p, i, (struct crossed){0});
 }
 
 /* ---- the amounts of pending lines (3) ---- */

@@ -6,6 +6,7 @@
 
 #include "between.h"
 #include "books.h"
+#include "registry/usage_journal.h"
 
 static struct between between;
 
@@ -232,6 +233,103 @@ TEST_WITH(late_silent, struct world *w)
     CHECK_EQ(job.err, 0);
     CHECK_EQ(job.uncertain_txn, 0);
     sl_job_clear(&job);
+}
+
+/* ---- usage that an earlier process has left ---- */
+
+static _Atomic unsigned told, failed;
+static _Atomic uint64_t told_used;
+
+static void on_failure(void *ctx, const char *sentence)
+{
+    (void)ctx;
+    (void)sentence;
+    atomic_fetch_add(&failed, 1);
+}
+
+static void on_threshold(void *ctx, const struct sl_usage_entry *u)
+{
+    (void)ctx;
+    atomic_store(&told_used, u->used);
+    atomic_fetch_add(&told, u->threshold == 100 && u->threshold_before < 100);
+}
+
+static struct sl_usage_journal *open_journal(const char *path)
+{
+    struct sl_usage_journal_options options = {.path = path,
+                                               .size = SL_JOURNAL_LEAST};
+    struct sl_usage_journal *journal = NULL;
+    struct sl_diag diag = {0};
+
+    if (sl_usage_journal_open(&options, &journal, &diag)) {
+        printf("Bail out! %s\n", diag.sentence);
+        exit(1);
+    }
+    return journal;
+}
+
+/* One line, which reaches all thresholds. */
+static struct sl_usage_journal *leave_line(const char *path)
+{
+    struct sl_usage_journal *journal = open_journal(path);
+    struct sl_usage_entry u = report("left", 100, "");
+
+    CHECK(sl_usage_segment_add(
+        sl_usage_segment_open(journal, sl_usage_journal_stream(journal), 1,
+                              DAY_0),
+        &u, 1, 0));
+    sl_usage_journal_close(journal);
+    return open_journal(path);
+}
+
+static unsigned lines_left(struct sl_usage_journal *journal)
+{
+    struct sl_usage_journal_counts counts;
+
+    sl_usage_journal_count(journal, &counts);
+    return (unsigned)counts.lines;
+}
+
+TEST_WITH(replayed, struct world *w)
+{
+    char path[128];
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_fault = on_failure,
+                                          .on_threshold = on_threshold};
+    struct sl_diag diag = {0};
+    PGconn *blocker = PQconnectdb(backed_url());
+
+    world_stop(w);
+    snprintf(path, sizeof(path), "%s/journal", w->folder);
+    options.journal = leave_line(path);
+    CASE("usage of an earlier process: the answer is lost, the server is down");
+    PQclear(PQexec(blocker, "BEGIN"));
+    PQclear(PQexec(blocker, "SELECT pg_advisory_xact_lock(1936487779, slot)"
+                            " FROM generate_series(1, 255) AS slot"));
+    if (!CHECK_EQ(sl_registry_open(&options, &w->registry, &diag), 0)) {
+        printf("Bail out! %s\n", diag.sentence);
+        exit(1);
+    }
+    atomic_store(&between.shuts, true);
+    atomic_store(&between.armed, true);
+    PQfinish(blocker);
+    for (int i = 0; atomic_load(&failed) == 0 && i < 500; i++)
+        poll(NULL, 0, 20);
+    CHECK(!atomic_load(&between.armed));
+    CHECK_EQ(lines_left(options.journal), 1);
+    CHECK_EQ(told, 0);
+    CASE("it was committed: it is recorded once, and its threshold is told");
+    atomic_store(&between.shut, false);
+    for (int i = 0; lines_left(options.journal) > 0 && i < 500; i++)
+        poll(NULL, 0, 20);
+    CHECK_EQ(lines_left(options.journal), 0);
+    CHECK_EQ(sum(w, "left", SL_ROW_COUNTER), 100);
+    CHECK_EQ(told, 1);
+    CHECK_EQ(told_used, 100);
+    world_stop(w);
+    sl_usage_journal_close(options.journal);
+    CHECK_EQ(world_start(w, &diag), 0);
 }
 
 /* From here on the registry may end its own sessions. */
