@@ -29,6 +29,9 @@ print_stamp() {
 
 configure() {
     local NGX_CONF_FLAGS=(--with-compat --with-threads)
+    # No path of this machine is in the debug information, and so in the build id.
+    local maps=("-ffile-prefix-map=$(realpath -m "$folder")=nginx"
+        "-ffile-prefix-map=$here=module")
 
     rm -rf "$folder"
     mkdir -p "$folder"
@@ -36,7 +39,7 @@ configure() {
     # shellcheck disable=SC1091 # of nginx-dev
     [[ ! -f $sources/conf_flags ]] || . "$sources/conf_flags"
     (cd "$folder" && SLUICE_ARCHIVE=$archive ./configure \
-        "${NGX_CONF_FLAGS[@]}" --with-cc-opt='-g -O2 -fPIC' \
+        "${NGX_CONF_FLAGS[@]}" --with-cc-opt="-g -O2 -fPIC ${maps[*]}" \
         --add-dynamic-module="$here")
     print_stamp >"$folder/stamp"
 }
