@@ -107,6 +107,14 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
     return line.len;
 }
 
+#define CLOSED "the connection was closed before the answer"
+
+/* Did on_request() end it, since curl would have sent it again? */
+static bool is_closed(const struct sl_http_fetch *fetch, CURLcode code)
+{
+    return code == CURLE_ABORTED_BY_CALLBACK && fetch->once && fetch->began;
+}
+
 static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
 {
     long status = 0, bytes = 0;
@@ -151,7 +159,8 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
              code == CURLE_OUT_OF_MEMORY)
         snprintf(fetch->why, sizeof(fetch->why), "out of memory");
     else if (code != CURLE_OK)
-        snprintf(fetch->why, sizeof(fetch->why), "%s", why);
+        snprintf(fetch->why, sizeof(fetch->why), "%s",
+                 is_closed(fetch, code) ? CLOSED : why);
     else if (status != 200)
         snprintf(fetch->why, sizeof(fetch->why), "the server answers %ld%s",
                  status,

@@ -159,7 +159,8 @@ static void write_endpoint(struct sl_writer *w, const struct row *row,
     sl_json_int(w, row->failures);
     if (row->old_until > 0)
         sl_json_member_time(w, "old_secret_until", row->old_until);
-    sl_json_member_time(w, "next", next == INT64_MAX ? SL_NS_NONE : next);
+    sl_json_member_time(w, "next",
+                        next == INT64_MAX || !row->enabled ? SL_NS_NONE : next);
     sl_json_member_time(w, "created", created);
     sl_json_member_time(w, "updated", updated);
     sl_json_close(w, '}');

@@ -171,6 +171,12 @@ ask /v1/webhooks/endpoints/ep_none/rotate -d '{}'
 check 'by its own name' has "$out" 'there is no endpoint ep_none;'
 ask "/v1/webhooks/endpoints/$acme/replay" -d '{"from":"2026-11-15T12:00:00Z","to":"2026-11-15T11:00:00Z"}'
 check 'a range that ends before it begins is refused' has "$out" 'is after'
+ask "/v1/webhooks/endpoints/$acme/replay" -d '{"type":"order paid"}'
+check 'and so is one of what is no type' has "$out" 'an event type is'
+ask "/v1/webhooks/endpoints/$acme/rotate" -d "{\"signature\":\"v1a\",\"secret\":\"$acme_secret\"}"
+check 'a secret of v1 does not sign v1a' has "$out" 'v1a needs a secret that begins with whsk_'
+ask "/v1/webhooks/endpoints/$acme/rotate" -d "{\"signature\":\"v1\",\"secret\":\"whsk_$(head -c 32 /dev/zero | base64)\"}"
+check 'nor the other way' has "$out" 'v1 needs a secret that begins with whsec_'
 ask /v1/webhooks/endpoints -d '{"organisation":"acme"}'
 check 'an unknown member is named' has "$out" 'of a webhook endpoint'
 check 'nothing of it was sent' has_hits /ok 1
@@ -243,6 +249,7 @@ advance 10000 2 said 'webhook endpoint disabled'
 ask "/v1/webhooks/endpoints/$endpoint"
 check '20 failures in a row disable the endpoint' has "$out" '"enabled":false,"reason":"20 attempts in a row failed"'
 check 'after exactly so many attempts' has_hits /status/500 20
+check 'and it has no next time' has "$out" '"next":null'
 check 'it is logged' said 'webhook endpoint disabled'
 waiting=$(curl -s "http://$http/v1/webhooks/messages/$message")
 check 'its messages stay' has "$waiting" '"state":"disabled"'

@@ -173,6 +173,10 @@ bool sl_http_webhook_type(struct sl_http_call *call, struct sl_str type)
                           "like \"order.paid\"");
 }
 
+#define NO_EVENT                                                               \
+    "an event type is letters, digits and . _ - / : with an optional * "       \
+    "at the end, like \"order.*\""
+
 /* A type, "order.*" or "*". */
 static bool is_event(struct sl_str text)
 {
@@ -197,10 +201,7 @@ static bool read_events(struct sl_json_body *body, struct sl_str member,
     while (sl_json_item(&body->json)) {
         if (sl_json_peek(&body->json) != SL_JSON_STRING ||
             !sl_json_text(&body->json, &event) || !is_event(event))
-            return sl_json_body_refuse(
-                body, "BAD_REQUEST",
-                "an event type is letters, digits and . _ - / : with an "
-                "optional * at the end, like \"order.*\"");
+            return sl_json_body_refuse(body, "BAD_REQUEST", "%s", NO_EVENT);
         count++;
     }
     if (body->json.why)
@@ -289,6 +290,11 @@ static bool make_secret(struct sl_http_call *call, const struct draft *d,
                               "\"secret\" must be whsec_ and base64 of 24 to "
                               "64 bytes, or whsk_ and an ed25519 key; leave it "
                               "out to have one made");
+    if (d->secret.len > 0 && d->signature.len > 0 &&
+        asymmetric != sl_str_begins(d->secret, SL_STR("whsk_")))
+        return sl_http_refuse(
+            call, 400, "BAD_REQUEST", "%s needs a secret that begins with %s",
+            asymmetric ? "v1a" : "v1", asymmetric ? "whsk_" : "whsec_");
     *ret = d->secret;
     if (d->secret.len > 0)
         return true;
@@ -579,6 +585,10 @@ static void replay_range(struct sl_http_call *call, struct sl_str id)
         return;
     if (w->job.from > w->job.to) {
         sl_http_refuse(call, 400, "BAD_REQUEST", "\"from\" is after \"to\"");
+        return;
+    }
+    if (r.type.len > 0 && !is_event(r.type)) {
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", NO_EVENT);
         return;
     }
     w->job.id = id;

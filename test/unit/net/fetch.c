@@ -316,8 +316,7 @@ TEST(once)
     ask(url);
     CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_UNREACHABLE);
     CHECK(t.fetch.sent && !t.fetch.refused);
-    CHECK(strcmp(t.fetch.why, "refused") != 0);
-    printf("# %s\n", t.fetch.why);
+    CHECK_STR(t.fetch.why, "the connection was closed before the answer");
     pthread_join(thread, NULL);
     close(listener);
     t.fetch.guard = NULL;
