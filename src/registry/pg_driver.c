@@ -36,7 +36,7 @@ static const struct {
      " enabled, contact, reason, failures, not_before FROM webhook_endpoints"
      " WHERE id = $1 FOR UPDATE"                                           },
     {SL_QUERY_CLAIM_ENDPOINTS,
-     "SELECT id, org, url, secret, old_secret, old_until FROM"
+     "SELECT id, org, url, secret, old_secret, old_until, updated FROM"
      " webhook_endpoints WHERE enabled = 1 AND next <= $1 ORDER BY next LIMIT"
      " $2 FOR UPDATE SKIP LOCKED"                                          },
     {SL_QUERY_LOCK_ENDPOINT,

@@ -126,6 +126,7 @@ struct sl_webhook_claimed {
     sl_ns at;       /* when the message was accepted */
     uint64_t held;  /* it is not counted by the quota yet */
     sl_ns lease;    /* its end, which names the claim */
+    sl_ns updated;  /* when its endpoint was changed, as the claim has it */
     uint64_t lens[SL_CLAIMED_TEXTS];
 };
 
@@ -133,7 +134,7 @@ struct sl_webhook_claimed {
 struct sl_webhook_result {
     uint64_t number;
     unsigned tries;
-    sl_ns lease; /* that of the claim */
+    sl_ns lease, updated; /* those of the claim */
     struct sl_str message, endpoint, org;
     struct sl_attempt attempt; /* failures and before are read here */
     sl_ns at, took;
@@ -151,6 +152,8 @@ struct sl_webhook_result {
     struct sl_retry retry; /* out */
     bool disabled;         /* out: this attempt has disabled the endpoint */
     bool known;            /* out: the delivery is still there, and waited */
+    bool is_old; /* out, with has_next: the endpoint was changed or deleted
+                  * after the claim */
 };
 
 struct sl_webhook_counts {

@@ -35,6 +35,7 @@ _Static_assert(GROUP == SL_WEBHOOK_LEASED,
 struct lane {
     struct sl_str id, org, url, secret, old_secret;
     int64_t old_until;
+    sl_ns updated;
 };
 
 struct claim {
@@ -60,9 +61,9 @@ static int find_lanes(struct claim *c)
     while (c->lane_count < most) {
         struct lane *l = &c->lanes[c->lane_count];
 
-        found =
-            sl_query_next(c->db, q, &c->db->arena, "tttttn", &l->id, &l->org,
-                          &l->url, &l->secret, &l->old_secret, &l->old_until);
+        found = sl_query_next(c->db, q, &c->db->arena, "tttttnn", &l->id,
+                              &l->org, &l->url, &l->secret, &l->old_secret,
+                              &l->old_until, &l->updated);
         if (found != 1)
             break;
         c->lane_count++;
@@ -157,7 +158,8 @@ static int lease_due(struct claim *c, const struct lane *lane, int64_t room,
                      struct pace *pace)
 {
     const enum sl_query q = SL_QUERY_DUE;
-    struct sl_webhook_claimed row = {.lease = c->job->now + c->w->lease};
+    struct sl_webhook_claimed row = {.lease = c->job->now + c->w->lease,
+                                     .updated = lane->updated};
     struct sl_str texts[SL_CLAIMED_ENDPOINT];
     uint64_t numbers[GROUP] = {0};
     unsigned count = 0;
@@ -329,7 +331,20 @@ static int put_result(struct sl_database *db, struct sl_webhook_result *r,
     found = sl_query_one(db, SL_QUERY_DISABLE_ENDPOINT, "ttn t", r->endpoint,
                          sl_str_c(r->retry.disable), now, &id);
     r->disabled = found == 1;
+    r->is_old |= r->disabled && r->has_next;
     return found < 0 ? found : 0;
+}
+
+/* Of the endpoint of a result, as it is now. */
+static int read_endpoint(struct sl_database *db, struct sl_webhook_result *r,
+                         int64_t *failures)
+{
+    sl_ns updated = 0;
+    int found = sl_query_one(db, SL_QUERY_FAILURES, "t nn", r->endpoint,
+                             failures, &updated);
+
+    r->is_old = r->has_next && (found == 0 || updated != r->updated);
+    return found;
 }
 
 /* The counts of the rows decide, not those of the sender: several senders may
@@ -342,9 +357,9 @@ static int judge(struct sl_database *db, struct sl_webhook_result *r)
     r->attempt.before = r->tries;
     r->attempt.failures = 0;
     sl_retry_judge(&r->attempt, &r->retry);
-    if (r->retry.result == SL_ATTEMPT_DELIVERED)
+    if (r->retry.result == SL_ATTEMPT_DELIVERED && !r->has_next)
         return 0;
-    found = sl_query_one(db, SL_QUERY_FAILURES, "t n", r->endpoint, &failures);
+    found = read_endpoint(db, r, &failures);
     r->attempt.failures = (unsigned)failures;
     sl_retry_judge(&r->attempt, &r->retry);
     return found < 0 ? found : 0;
@@ -361,6 +376,7 @@ static int record_one(struct sl_database *db, struct sl_webhook_result *r,
 
     r->disabled = false;
     r->known = false;
+    r->is_old = found == 0 && r->has_next;
     if (found <= 0)
         return found; /* it was erased: nothing of it is written */
     if (r->held && sl_query_run(db, SL_QUERY_RELEASE_MESSAGE, "t", r->message))
@@ -446,10 +462,9 @@ static int read_results(struct sl_database *db, const struct sl_webhook_job *w)
     for (unsigned i = 0; i < w->count && !err; i++) {
         const struct sl_webhook_result *r = &w->results[i];
 
-        if (is_plain(r))
-            continue;
-        err = sl_query_prefetch(db, SL_QUERY_DELIVERY, "c", r->number);
-        if (!err && !r->returned)
+        if (!is_plain(r))
+            err = sl_query_prefetch(db, SL_QUERY_DELIVERY, "c", r->number);
+        if (!err && !r->returned && (!is_plain(r) || r->has_next))
             err = sl_query_prefetch(db, SL_QUERY_FAILURES, "t", r->endpoint);
     }
     return err ? err : sl_query_fetch(db);
@@ -474,7 +489,8 @@ static int put_delivered(struct sl_database *db, const struct sl_webhook_job *w,
     int found = 0, err = 0;
 
     for (unsigned i = 0; i < w->count; i++)
-        w->results[i].known = w->results[i].disabled = false;
+        w->results[i].known = w->results[i].disabled = w->results[i].is_old =
+            false;
     for (unsigned first = 0; first < w->count && !err; first = end) {
         end = next_group(w, first, numbers);
         if (numbers[0] == 0)
@@ -494,12 +510,10 @@ static int put_delivered(struct sl_database *db, const struct sl_webhook_job *w,
 static int put_success(struct sl_database *db, struct sl_webhook_result *r,
                        const struct sl_webhook_result *before)
 {
-    int err;
+    int err = judge(db, r);
 
-    r->attempt.before = r->tries;
-    r->attempt.failures = 0;
-    sl_retry_judge(&r->attempt, &r->retry);
-    err = put_attempt(db, r);
+    if (!err)
+        err = put_attempt(db, r);
     if (err || (before && sl_str_eq(before->endpoint, r->endpoint)))
         return err;
     return sl_query_run(db, SL_QUERY_RESET_FAILURES, "t", r->endpoint);

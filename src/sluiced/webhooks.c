@@ -8,8 +8,10 @@
  *                                 +--> the next first attempt of the endpoint
  *
  * First attempts of an endpoint are sent one after the other, in the order of
- * the messages; retries beside them. When an endpoint becomes slow, or the
- * lease is nearly over, what was not sent yet is returned to the queue.
+ * the messages; retries beside them. After a failure the next waits until the
+ * failure is recorded: it may have disabled the endpoint. When an endpoint
+ * becomes slow or was changed, or the lease is nearly over, what was not sent
+ * yet is returned to the queue.
  *
  * There is one CLAIM and one RECORD at a time; results that come meanwhile are
  * recorded together, and a CLAIM is sent with them. A RECORD that fails is
@@ -61,6 +63,7 @@ struct delivery {
     enum stage stage;
     struct delivery *after; /* the next first attempt of the endpoint */
     bool is_behind;         /* it is `after` another one */
+    bool is_old;            /* its endpoint was changed after the claim */
     sl_ns claimed;          /* monotonic */
     sl_ns began, mono;      /* when it was sent */
     struct sl_http_fetch fetch;
@@ -154,7 +157,8 @@ static sl_ns taken_at(const struct delivery *d)
     return d->row.lease - LEASE;
 }
 
-/* The result is complete: the next of its endpoint may be sent. */
+/* The result is complete: the next of its endpoint may be sent. After a failure
+ * on_recorded() sends it. */
 static void finish(struct delivery *d)
 {
     struct delivery *next = d->after;
@@ -164,20 +168,25 @@ static void finish(struct delivery *d)
 
     d->stage = DONE;
     d->s->done_count++;
-    d->after = NULL;
     d->result.has_next = next != NULL;
     d->result.number = d->row.number;
     d->result.tries = (unsigned)d->row.tries;
     d->result.lease = d->row.lease;
+    d->result.updated = d->row.updated;
     d->result.taken = taken_at(d);
     d->result.message = d->texts[SL_CLAIMED_MESSAGE];
     d->result.endpoint = d->texts[SL_CLAIMED_ENDPOINT];
     d->result.org = d->texts[SL_CLAIMED_ORG];
     d->result.url = d->texts[SL_CLAIMED_URL];
-    if (next && slow && !d->result.returned) {
+    if (!next || (!slow && !d->result.returned && a->status / 100 != 2)) {
+        record_soon(d->s);
+        return;
+    }
+    d->after = NULL;
+    if (slow && !d->result.returned) {
         next->result.returned = true;
         finish(next);
-    } else if (next) {
+    } else {
         start(next);
     }
     record_soon(d->s);
@@ -459,7 +468,8 @@ static void start(struct delivery *d)
     const struct sl_rule *rule =
         s->daemon->policy_source.policy->webhooks.quota_rule;
 
-    if (is_draining(s) || sl_loop_mono(s->loop) - d->claimed > START_MOST)
+    if (is_draining(s) || d->is_old ||
+        sl_loop_mono(s->loop) - d->claimed > START_MOST)
         give_up(d, 0);
     else if (d->row.held && rule)
         start_held(d, rule);
@@ -630,13 +640,24 @@ static void tell(struct sl_webhooks *s, const struct sl_webhook_result *r,
         note(s, r, "webhook.message_dead", "message", r->message);
 }
 
+/* What was claimed with `d` is sent as the endpoint is now, if it is. */
+static void return_others(const struct delivery *d)
+{
+    struct delivery *other;
+
+    TAILQ_FOREACH (other, &d->s->held, all)
+        other->is_old |= sl_str_eq(other->texts[SL_CLAIMED_ENDPOINT],
+                                   d->texts[SL_CLAIMED_ENDPOINT]) &&
+                         other->row.updated == d->row.updated;
+}
+
 static void on_recorded(struct sl_job *job)
 {
     struct sl_webhooks *s = job->ctx;
     unsigned count = s->record.count;
 
-    s->recording = false;
     if (job->err && !s->closed) {
+        s->recording = false;
         s->failed = true;
         sl_timer_start(s->timer, AGAIN);
         sl_job_clear(job);
@@ -646,14 +667,20 @@ static void on_recorded(struct sl_job *job)
     job->uncertain_txn = 0;
     for (unsigned i = 0; i < count; i++) {
         const struct sl_webhook_result *r = &s->results[i];
+        struct delivery *d = s->recorded[i], *next = d->after;
 
         if (!job->err && !r->returned && !s->closed)
-            tell(s, r, s->recorded[i]);
+            tell(s, r, d);
         s->numbers.disabled += r->disabled;
         s->numbers.dead +=
             r->known && !r->returned && r->retry.result == SL_ATTEMPT_DEAD;
-        free_delivery(s->recorded[i]);
+        if (r->is_old)
+            return_others(d);
+        free_delivery(d);
+        if (next && !s->closed)
+            start(next);
     }
+    s->recording = false; /* not before: start() may finish others */
     sl_job_clear(job);
     record_soon(s);
     claim(s);

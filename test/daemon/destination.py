@@ -9,7 +9,7 @@ path says what it answers:
     /status/503     503; ?after=N adds Retry-After: N
     /slow/MS        200, after so long
     /flaky/N        500 for the first N attempts of each message, then 200
-    /until/FILE     200 when the file is there
+    /until/FILE     200 when the file is there; /until/FILE/503: 503
     /hang           nothing, ever
     /stuck          500 to the first request, then nothing, ever
     /long           200 with an endless body
@@ -58,6 +58,7 @@ class Destination(BaseHTTPRequestHandler):
         elif words[0] == "until":
             while not os.path.exists(words[1]):
                 time.sleep(0.05)
+            status = int(words[2]) if words[2:] else 200
         elif words[0] in ("hang", "stuck"):
             threading.Event().wait(600)
         elif words[0] == "slow":

@@ -145,6 +145,10 @@ static int record(struct world *w, const struct sl_alloc *alloc, int status)
             .number = claimed.rows[i].number,
             .tries = (unsigned)claimed.rows[i].tries,
             .lease = claimed.rows[i].lease,
+            .updated = claimed.rows[i].updated,
+            .has_next =
+                i + 1 < claimed.count &&
+                strcmp(claimed.endpoints[i], claimed.endpoints[i + 1]) == 0,
             .message = sl_str_c(claimed.messages[i]),
             .endpoint = sl_str_c(claimed.endpoints[i]),
             .org = S("acme"),
@@ -220,6 +224,52 @@ static void test_order(struct world *w)
     CHECK_EQ(waiting(w), 4);
     CHECK_EQ(claim(w, &sl_alloc_libc), 0);
     CHECK_EQ(claimed.count, 4);
+    CHECK_EQ(record(w, &sl_alloc_libc, 200), 0);
+    CHECK_EQ(waiting(w), 0);
+}
+
+/* What a sender has of an endpoint is old once the endpoint was changed. */
+static void test_changed(struct world *w)
+{
+    struct sl_webhook_job change = {.op = SL_WEBHOOK_CHANGE_ENDPOINT,
+                                    .id = S("ep1"),
+                                    .has = SL_WEBHOOK_HAS_METADATA,
+                                    .endpoint.metadata = S("{}")};
+    struct sl_job job;
+
+    CASE("a result tells whether the endpoint is as it was claimed");
+    put_messages(w, "acme", 20, 4);
+    CHECK_EQ(claim(w, &sl_alloc_libc), 0);
+    was = claimed;
+    claimed.count = 2;
+    CHECK_EQ(record(w, &sl_alloc_libc, 200), 0);
+    CHECK(!results[0].is_old && !results[1].is_old);
+    w->now += SL_MS;
+    CHECK_EQ(run_job(w, &sl_alloc_libc, &job, &change), 0);
+    sl_job_clear(&job);
+    CASE("also after a success, if the sender has another one of it");
+    memmove(was.rows, was.rows + 2, 2 * sizeof(was.rows[0]));
+    memmove(was.messages, was.messages + 2, 2 * sizeof(was.messages[0]));
+    claimed = was;
+    claimed.count = 2;
+    CHECK_EQ(record(w, &sl_alloc_libc, 200), 0);
+    CHECK(results[0].is_old && results[0].known && !results[1].is_old);
+    CASE("and after a failure");
+    put_messages(w, "acme", 24, 2);
+    CHECK_EQ(claim(w, &sl_alloc_libc), 0);
+    CHECK_EQ(claimed.count, 2);
+    CHECK_EQ(record(w, &sl_alloc_libc, 500), 0);
+    CHECK(!results[0].is_old);
+    w->now += SL_MIN;
+    CHECK_EQ(claim(w, &sl_alloc_libc), 0);
+    CHECK_EQ(claimed.count, 2);
+    CHECK_EQ(run_job(w, &sl_alloc_libc, &job, &change), 0);
+    sl_job_clear(&job);
+    CHECK_EQ(record(w, &sl_alloc_libc, 500), 0);
+    CHECK(results[0].is_old && results[0].known);
+    w->now += SL_HOUR;
+    CHECK_EQ(claim(w, &sl_alloc_libc), 0);
+    CHECK_EQ(claimed.count, 2);
     CHECK_EQ(record(w, &sl_alloc_libc, 200), 0);
     CHECK_EQ(waiting(w), 0);
 }
@@ -478,6 +528,7 @@ int main(void)
 #endif
     world_open(&w);
     test_order(&w);
+    test_changed(&w);
     test_org(&w);
     test_memory(&w);
 #ifdef ON_POSTGRES
