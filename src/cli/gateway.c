@@ -8,6 +8,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/parse.h"
@@ -194,6 +195,7 @@ static const struct sl_prop *predicate(const struct sl_spring *spring,
     return NULL;
 }
 
+/* Tell of predicates that a route of a policy does not have. */
 static void warn_others(struct sl_spring *spring, const char *route)
 {
     for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
@@ -217,12 +219,59 @@ static void warn_others(struct sl_spring *spring, const char *route)
     }
 }
 
-/* Add a limit to each path of a route. */
-static void put_routes(struct sl_spring *spring, struct sl_java *java,
-                       const char *route, const struct sl_java_limit *limit)
+/* Does the route match by path and method alone? */
+static bool is_plain(const struct sl_spring *spring, const char *route)
 {
-    const struct sl_prop *path = predicate(spring, route, "Path=");
-    const struct sl_prop *method = predicate(spring, route, "Method=");
+    for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
+        const struct sl_prop *p =
+            sl_spring_find(spring, "%s.predicates[%u]", route, i);
+
+        if (sl_spring_find(spring, "%s.predicates[%u].name", route, i) ||
+            (p && strncmp(p->value, "Path=", 5) != 0 &&
+             strncmp(p->value, "Method=", 7) != 0))
+            return false;
+    }
+    return true;
+}
+
+/* A route of the gateway with its limiters. */
+struct gateway_route {
+    char key[NAME_BYTES];
+    bool is_default; /* default-filters: for all routes */
+    struct sl_java_limit *limits[4];
+    unsigned count;
+};
+
+/* Add one path. The gateway takes the first route that matches, a policy the
+ * one that matches most. */
+static void put_path(struct sl_spring *spring, struct sl_java *java,
+                     const struct gateway_route *of, const struct sl_prop *prop,
+                     const char *match)
+{
+    const struct sl_java_route *taker = sl_java_taker(java, match);
+    struct sl_java_route *route;
+
+    if (taker && !of->is_default) {
+        if (of->count > 0)
+            sl_spring_warn(spring, prop->line,
+                           "%s: requests of %s are taken by %s, a route before "
+                           "it; it is left out",
+                           prop->key, match, taker->match);
+        return;
+    }
+    route = sl_java_route(spring, java, prop, match, false, of->limits[0]);
+    for (unsigned i = 1; route && i < of->count; i++)
+        sl_java_route(spring, java, prop, match, false, of->limits[i]);
+    if (route && !of->is_default && is_plain(spring, of->key))
+        route->first = true;
+}
+
+/* Add each path of a route. */
+static void put_routes(struct sl_spring *spring, struct sl_java *java,
+                       const struct gateway_route *of)
+{
+    const struct sl_prop *path = predicate(spring, of->key, "Path=");
+    const struct sl_prop *method = predicate(spring, of->key, "Method=");
     struct sl_str rest =
         path ? sl_str_from(sl_str_c(path->value), 5) : SL_STR("/**");
 
@@ -236,20 +285,21 @@ static void put_routes(struct sl_spring *spring, struct sl_java *java,
         one = sl_str_trim(one);
         if (method)
             snprintf(match, sizeof(match), "%.64s ", method->value + 7);
-        if (one.len == 0 || one.at[0] != '/' ||
-            !put_pattern(one, match, sizeof(match)))
+        if (one.len > 0 && one.at[0] == '/' &&
+            put_pattern(one, match, sizeof(match)))
+            put_path(spring, java, of, path ? path : spring->props->first,
+                     match);
+        else if (of->count > 0)
             sl_spring_error(spring, path->line,
                             "%s: \"%.*s\" is no path with *, **, or {name}; "
                             "write its route by hand",
                             path->key, SL_STR_ARG(one));
-        else
-            sl_java_route(spring, java, path ? path : spring->props->first,
-                          match, false, limit);
     }
 }
 
+/* The limiters in a list of filters. */
 static void read_filters(struct sl_spring *spring, struct sl_java *java,
-                         const char *route, const char *list)
+                         const char *list, struct gateway_route *ret)
 {
     char filter[NAME_BYTES + 32];
     bool told = false;
@@ -257,20 +307,24 @@ static void read_filters(struct sl_spring *spring, struct sl_java *java,
     for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
         struct sl_java_limit *limit;
 
-        snprintf(filter, sizeof(filter), "%s.%s[%u]", route, list, i);
+        snprintf(filter, sizeof(filter), "%s.%s[%u]", ret->key, list, i);
         if (!sl_spring_has(spring, "%s", filter))
             break;
         if (!is_limiter(spring, filter))
             continue;
         java->found = true;
         if (!told)
-            warn_others(spring, route);
+            warn_others(spring, ret->key);
         told = true;
         limit = read_limiter(spring, java, filter);
-        if (limit) {
-            limit->alone = strcmp(list, "filters") == 0;
-            put_routes(spring, java, route, limit);
-        }
+        if (!limit)
+            continue;
+        limit->alone = !ret->is_default;
+        if (ret->count == SL_LEN(ret->limits))
+            sl_spring_error(spring, 0, "%s has more than %zu limiters",
+                            ret->key, SL_LEN(ret->limits));
+        else
+            ret->limits[ret->count++] = limit;
     }
 }
 
@@ -285,7 +339,8 @@ static void check_defaults(struct sl_spring *spring, const char *base)
         snprintf(name, sizeof(name), "%s.%s", base, parts[i]);
         for (const struct sl_prop *p = spring->props->first; p; p = p->next)
             if (strncmp(p->key, name, strlen(name)) == 0 &&
-                !strstr(p->key, "deny-empty-key"))
+                !strstr(p->key, "deny-empty-key") &&
+                !strstr(p->key, "limiter.enabled"))
                 sl_spring_warn(spring, p->line,
                                "%s is not read; write it at the filter of a "
                                "route, below args",
@@ -293,21 +348,99 @@ static void check_defaults(struct sl_spring *spring, const char *base)
     }
 }
 
+/* The order of a route: those with a smaller one are asked first. */
+static long order_of(const struct sl_spring *spring, const char *base,
+                     unsigned i)
+{
+    const struct sl_prop *prop =
+        sl_spring_find(spring, "%s.routes[%u].order", base, i);
+
+    return prop ? strtol(prop->value, NULL, 10) : 0;
+}
+
+/* A route without a limiter, which matches by more than path and method. */
+static void warn_unlimited(struct sl_spring *spring, const char *base,
+                           unsigned i)
+{
+    char route[NAME_BYTES];
+    const struct sl_prop *p;
+
+    snprintf(route, sizeof(route), "%s.routes[%u]", base, i);
+    p = sl_spring_find(spring, "%s.predicates[0]", route);
+    sl_spring_warn(spring, p ? p->line : 0,
+                   "%s has no limiter, and predicates that are not in the "
+                   "policy: its requests take the limits of their path, unless "
+                   "you write `when`",
+                   route);
+}
+
+/* Read the routes in the order in which the gateway asks them. */
+static void read_routes(struct sl_spring *spring, struct sl_java *ret,
+                        const char *base)
+{
+    unsigned at[SL_JAVA_ROUTES], unread[SL_JAVA_ROUTES];
+    unsigned count = 0, others = 0;
+
+    while (count < SL_JAVA_ROUTES &&
+           sl_spring_has(spring, "%s.routes[%u]", base, count)) {
+        unsigned k = count++;
+
+        for (; k > 0 && order_of(spring, base, at[k - 1]) >
+                            order_of(spring, base, count - 1);
+             k--)
+            at[k] = at[k - 1];
+        at[k] = count - 1;
+    }
+    if (sl_spring_has(spring, "%s.routes[%u]", base, SL_JAVA_ROUTES))
+        sl_spring_error(spring, 0, "%s has more than %u routes", base,
+                        SL_JAVA_ROUTES);
+    for (unsigned i = 0; i < count; i++) {
+        struct gateway_route route = {.count = 0};
+
+        snprintf(route.key, sizeof(route.key), "%s.routes[%u]", base, at[i]);
+        read_filters(spring, ret, "filters", &route);
+        if (route.count > 0 || is_plain(spring, route.key))
+            put_routes(spring, ret, &route);
+        else
+            unread[others++] = at[i];
+    }
+    for (unsigned i = 0; i < others && ret->found; i++)
+        warn_unlimited(spring, base, unread[i]);
+}
+
+/* Is the gateway, or its limiter, switched off? */
+static bool is_off(struct sl_spring *spring, const char *base)
+{
+    static const char *const parts[] = {"enabled",
+                                        "filter.request-rate-limiter.enabled"};
+    bool on = true;
+
+    for (size_t i = 0; i < SL_LEN(parts) && on; i++) {
+        const struct sl_prop *prop =
+            sl_spring_find(spring, "%s.%s", base, parts[i]);
+
+        if (prop)
+            sl_spring_switch(spring, prop, &on);
+    }
+    return !on;
+}
+
 void sl_gateway_read(struct sl_spring *spring, struct sl_java *ret)
 {
     static const char *const bases[] = {"spring.cloud.gateway",
                                         "spring.cloud.gateway.server.webflux"};
-    char route[NAME_BYTES];
 
     for (size_t k = 0; k < SL_LEN(bases); k++) {
-        for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
-            snprintf(route, sizeof(route), "%s.routes[%u]", bases[k], i);
-            if (!sl_spring_has(spring, "%s", route))
-                break;
-            read_filters(spring, ret, route, "filters");
-        }
-        read_filters(spring, ret, bases[k], "default-filters");
-        if (ret->found)
-            check_defaults(spring, bases[k]);
+        struct gateway_route all = {.is_default = true};
+
+        read_routes(spring, ret, bases[k]);
+        snprintf(all.key, sizeof(all.key), "%s", bases[k]);
+        read_filters(spring, ret, "default-filters", &all);
+        if (all.count > 0)
+            put_routes(spring, ret, &all);
+        if (!ret->found)
+            continue;
+        check_defaults(spring, bases[k]);
+        ret->disabled = ret->disabled || is_off(spring, bases[k]);
     }
 }

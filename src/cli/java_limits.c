@@ -134,11 +134,13 @@ static bool is_match(const char *s)
     return !*s;
 }
 
-void sl_java_route(struct sl_spring *spring, struct sl_java *java,
-                   const struct sl_prop *prop, const char *match, bool job,
-                   const struct sl_java_limit *limit)
+struct sl_java_route *sl_java_route(struct sl_spring *spring,
+                                    struct sl_java *java,
+                                    const struct sl_prop *prop,
+                                    const char *match, bool job,
+                                    const struct sl_java_limit *limit)
 {
-    uint64_t bit = UINT64_C(1) << (limit - java->limits);
+    uint64_t bit = limit ? UINT64_C(1) << (limit - java->limits) : 0;
     struct sl_java_route *route = java->routes;
 
     if (job ? !is_name(match) : !is_match(match)) {
@@ -146,18 +148,18 @@ void sl_java_route(struct sl_spring *spring, struct sl_java *java,
                         "%s: \"%s\" is no %s of a policy; write its route by "
                         "hand",
                         prop->key, match, job ? "name" : "path");
-        return;
+        return NULL;
     }
     while (route < java->routes + java->route_count &&
            (route->job != job || strcmp(route->match, match) != 0))
         route++;
-    if (route == java->routes + SL_JAVA_MAX ||
+    if (route == java->routes + SL_JAVA_ROUTES ||
         strlen(match) >= sizeof(route->match)) {
         sl_spring_error(spring, prop->line,
                         "%s: there can be at most %d routes, and a path has "
                         "fewer than %zu letters",
-                        prop->key, SL_JAVA_MAX, sizeof(route->match));
-        return;
+                        prop->key, SL_JAVA_ROUTES, sizeof(route->match));
+        return NULL;
     }
     if (route == java->routes + java->route_count) {
         *route = (struct sl_java_route){.job = job};
@@ -165,7 +167,8 @@ void sl_java_route(struct sl_spring *spring, struct sl_java *java,
         java->route_count++;
     }
     route->limits |= bit;
-    route->wide |= limit->alone ? 0 : bit;
+    route->wide |= !limit || limit->alone ? 0 : bit;
+    return route;
 }
 
 /* ---- whose bucket it is ---- */
@@ -352,8 +355,14 @@ static bool is_printable(const char *key)
 
 void sl_java_put_limits(struct sl_writer *w, const struct sl_java *java)
 {
+    uint64_t used = 0;
+
+    for (unsigned i = 0; i < java->route_count; i++)
+        used |= java->routes[i].limits;
     for (const struct sl_java_limit *l = java->limits;
          l < java->limits + java->limit_count; l++) {
+        if (!(used >> (l - java->limits) & 1))
+            continue; /* its routes were left out */
         sl_writer_addf(w,
                        "  %s:   # %s\n    kind: %s\n    per: %s\n"
                        "    rate: %s\n",
@@ -422,6 +431,20 @@ static bool covers(const struct sl_java_route *wide,
     return covers_path(a, b);
 }
 
+const struct sl_java_route *sl_java_taker(const struct sl_java *java,
+                                          const char *match)
+{
+    struct sl_java_route one = {.job = false};
+
+    snprintf(one.match, sizeof(one.match), "%s", match);
+    for (unsigned i = 0; i < java->route_count; i++)
+        if (java->routes[i].first &&
+            (strcmp(java->routes[i].match, match) == 0 ||
+             covers(&java->routes[i], &one)))
+            return &java->routes[i];
+    return NULL;
+}
+
 /* The limits of a route, with those of the routes that cover it. */
 static uint64_t all_limits(const struct sl_java *java,
                            const struct sl_java_route *route)
@@ -434,12 +457,26 @@ static uint64_t all_limits(const struct sl_java *java,
     return limits;
 }
 
+/* A route without limits matters if another one would take its requests. */
+static bool is_needed(const struct sl_java *java,
+                      const struct sl_java_route *route)
+{
+    if (all_limits(java, route))
+        return true;
+    for (unsigned i = 0; i < java->route_count; i++)
+        if (java->routes[i].limits && covers(&java->routes[i], route))
+            return true;
+    return false;
+}
+
 static void put_route(struct sl_writer *w, const struct sl_java *java,
                       const struct sl_java_route *route)
 {
     uint64_t limits = all_limits(java, route);
     const char *before = "";
 
+    if (!is_needed(java, route))
+        return;
     sl_writer_addf(w, "  - %s: %s\n    limits: [", route->job ? "job" : "match",
                    route->match);
     for (unsigned i = 0; i < java->limit_count; i++)
@@ -452,24 +489,23 @@ static void put_route(struct sl_writer *w, const struct sl_java *java,
 
 void sl_java_put_routes(struct sl_writer *w, const struct sl_java *java)
 {
-    uint64_t written = 0;
+    bool written[SL_JAVA_ROUTES] = {false};
 
     /* A route comes after all that it covers. */
     for (unsigned n = 0; n < java->route_count; n++)
         for (unsigned i = 0; i < java->route_count; i++) {
             unsigned k = 0;
 
-            if (written >> i & 1)
+            if (written[i])
                 continue;
             while (k < java->route_count &&
-                   (written >> k & 1 ||
-                    !covers(&java->routes[i], &java->routes[k]) ||
+                   (written[k] || !covers(&java->routes[i], &java->routes[k]) ||
                     covers(&java->routes[k], &java->routes[i])))
                 k++;
             if (k < java->route_count)
                 continue;
             put_route(w, java, &java->routes[i]);
-            written |= UINT64_C(1) << i;
+            written[i] = true;
             break;
         }
 }

@@ -15,7 +15,8 @@
 #include "base/clock.h"
 #include "cli/spring_read.h"
 
-#define SL_JAVA_MAX 64 /* limits, and routes: a set of limits is a word */
+#define SL_JAVA_MAX    64 /* limits: a set of them is a word */
+#define SL_JAVA_ROUTES 256
 
 struct sl_java_limit {
     char name[48];
@@ -33,6 +34,7 @@ struct sl_java_limit {
 struct sl_java_route {
     char match[256]; /* "GET /api/x", or the name of a job */
     bool job;
+    bool first;      /* takes all requests of `match` from later ones */
     uint64_t limits; /* a bit for each */
     uint64_t wide;   /* those also of the routes that it covers */
 };
@@ -46,7 +48,7 @@ struct sl_java {
     bool found, disabled;
     struct sl_java_limit limits[SL_JAVA_MAX];
     unsigned limit_count;
-    struct sl_java_route routes[SL_JAVA_MAX];
+    struct sl_java_route routes[SL_JAVA_ROUTES];
     unsigned route_count;
     struct sl_java_scope scopes[SL_JAVA_MAX];
     unsigned scope_count;
@@ -74,10 +76,17 @@ struct sl_java_limit *sl_java_add(struct sl_spring *spring,
                                   const struct sl_prop *prop, uint64_t count,
                                   sl_ns period, uint64_t burst);
 
-/* Add a limit to the route of this text. */
-void sl_java_route(struct sl_spring *spring, struct sl_java *java,
-                   const struct sl_prop *prop, const char *match, bool job,
-                   const struct sl_java_limit *limit);
+/* Add a limit, or none (NULL), to the route of this text. Returns the route, or
+ * NULL, with a message about `prop`. */
+struct sl_java_route *sl_java_route(struct sl_spring *spring,
+                                    struct sl_java *java,
+                                    const struct sl_prop *prop,
+                                    const char *match, bool job,
+                                    const struct sl_java_limit *limit);
+
+/* The route that takes all requests of this text first, or NULL. */
+const struct sl_java_route *sl_java_taker(const struct sl_java *java,
+                                          const char *match);
 
 /* What a limit is per, by an expression that names whose bucket it is. */
 void sl_java_per(struct sl_spring *spring, struct sl_java *java,

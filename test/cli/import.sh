@@ -341,6 +341,84 @@ for want in \
     check "one: told: $want" has "$told" "$want"
 done
 
+# The gateway takes the first route, a policy the one that matches most.
+cat >order.yml <<'EOT'
+spring.cloud.gateway.server.webflux:
+  enabled: true
+  filter.request-rate-limiter.enabled: true
+  routes:
+    - id: late
+      order: 7
+      predicates:
+        - Path=/**
+      filters:
+        - name: RequestRateLimiter
+          args:
+            redis-rate-limiter.replenishRate: 1
+            redis-rate-limiter.burstCapacity: 2
+    - id: open
+      predicates:
+        - Path=/a/open/**,/b
+    - id: hosts
+      predicates:
+        - Host=a.example.org
+    - id: a
+      predicates:
+        - Path=/a/**
+      filters:
+        - name: RequestRateLimiter
+          args:
+            redis-rate-limiter.replenishRate: 1
+            redis-rate-limiter.burstCapacity: 4
+        - name: RequestRateLimiter
+          args:
+            redis-rate-limiter.replenishRate: 1
+            redis-rate-limiter.burstCapacity: 5
+            redis-rate-limiter.requestedTokens: 2
+    - id: never
+      order: 1
+      predicates:
+        - Path=/a/x
+      filters:
+        - name: RequestRateLimiter
+          args:
+            redis-rate-limiter.replenishRate: 1
+EOT
+cat >order.flow <<'EOT'
+flow "the first route"
+policy order.yaml
+at 0s
+  GET /a/x user=ann x3 -> allowed=2
+  GET /a/open/x user=ann x9 -> allowed=9
+  GET /b user=ann x9 -> allowed=9
+  GET /c user=ann x9 -> allowed=2
+EOT
+import order
+check 'order: a route that is never reached is told' has "$told" \
+    'routes[4].predicates[0]: requests of /a/x are taken by /a/**, a route before it; it is left out'
+check 'order: a route without a limiter, by more than its path, is told' has "$told" \
+    'order.yml:19: spring.cloud.gateway.server.webflux.routes[2] has no limiter, and predicates that are not'
+# gateway_of N: the last of N routes has a limiter.
+gateway_of() {
+    printf 'spring.cloud.gateway.routes[%d].predicates[0]=Path=/r\n' $(($1 - 1))
+    printf 'spring.cloud.gateway.routes[%d].filters[0].%s\n' $(($1 - 1)) \
+        name=RequestRateLimiter $(($1 - 1)) args.redis-rate-limiter.replenishRate=1
+    for ((i = 0; i < $1 - 1; i++)); do
+        printf 'spring.cloud.gateway.routes[%d].predicates[0]=Path=/r%d\n' $i $i
+    done
+}
+gateway_of 256 >many.properties
+run "$sluice" import spring many.properties
+check 'many: the last of 256 routes is read' has "$out" 'match: /r'$'\n''    limits: [bucket-1]'
+gateway_of 257 >many.properties
+run "$sluice" import spring many.properties
+check 'many: more are refused' has "$err" 'has more than 256 routes'
+for name in enabled filter.request-rate-limiter.enabled; do
+    sed "s/^  $name: true/  $name: false/" order.yml >off.yml
+    run "$sluice" import spring off.yml
+    check "order: $name: false is in the policy" has "$out" 'enabled: false'
+done
+
 printf 'server.port: 1\n' >none.yml
 run "$sluice" import spring none.yml
 check 'no limits: says which settings are read' has "$err" 'bucket4j or resilience4j.ratelimiter'
