@@ -19,7 +19,7 @@ enum sl_http_fetch_result {
     SL_HTTP_FETCH_UNREACHABLE, /* DNS, connection, certificate, timeout */
     SL_HTTP_FETCH_STATUS,      /* not 200 */
     SL_HTTP_FETCH_TOO_LARGE,
-    SL_HTTP_FETCH_NO_MEMORY, /* nor watches of epoll; with `guard`, nor
+    SL_HTTP_FETCH_NO_MEMORY, /* or a limit of epoll; with `guard`, or of
                               * descriptors */
 };
 

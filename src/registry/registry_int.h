@@ -230,8 +230,8 @@ struct sl_registry {
     struct sl_job *undelivered; /* jobs whose done() could not be posted */
     struct sl_job_list blocked; /* writes that wait for locks of others */
     uint64_t blocked_slots[SL_SHARE_SLOTS / 64]; /* of those with one slot */
-    sl_ns retry_at;                              /* monotonic, */
-    sl_ns look_at; /* and when stopped daemons are looked for again */
+    sl_ns retry_at; /* monotonic: when they are tried again, */
+    sl_ns look_at;  /* and when stopped daemons are looked for */
 };
 
 /* Starts a thread that receives no signals; `what` is its body. Returns 0, or

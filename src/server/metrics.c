@@ -277,7 +277,6 @@ static inline struct sl_series *find_series(struct sl_metrics *stats,
 {
     struct sl_cached_series *cached =
         &stats->cache[labels->kind][hint % SL_SERIES_CACHE];
-
     struct sl_series *series;
 
     if (is_cached(cached, labels, generation))
