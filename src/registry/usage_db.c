@@ -1154,14 +1154,16 @@ int sl_usage_db_each(struct sl_database *db, sl_ns since,
     struct sl_usage_entry usage = {.used = 0};
     struct missing *missing = NULL;
     struct sl_arena arena;
+    sl_ns latest;
     int found, err = 0;
 
     sl_arena_init(&arena, MISSING_MOST, db->arena.alloc);
     sl_query_bind(db, q, "tn", db->node, since);
-    while (!err && (found = sl_query_next(db, q, NULL, "tttnccnn", &usage.scope,
-                                          &usage.id, &usage.limit, &usage.start,
-                                          &usage.used, &usage.owed, &usage.at,
-                                          &usage.end)) == 1) {
+    while (!err && (found = sl_query_next(
+                        db, q, NULL, "tttnccnnn", &usage.scope, &usage.id,
+                        &usage.limit, &usage.start, &usage.used, &usage.owed,
+                        &usage.at, &usage.end, &latest)) == 1) {
+        usage.later = latest > usage.start;
         if (pending)
             pending->add(pending->ctx, &usage);
         err = compare(db, &arena, &usage, f, ctx, &missing);

@@ -99,6 +99,7 @@ struct sl_usage_entry {
     uint64_t used, overage, credited;
     uint64_t owed;   /* out of sl_usage_db_each() */
     uint64_t erased; /* the same: what the table has beside it */
+    bool later;      /* the same: there is usage of a later period */
     bool exact;      /* out of sl_usage_db_leave() */
     uint64_t leased; /* out with LEASED: units leased to all nodes */
     bool absorbed;   /* out: credits were used or returned, or units beyond

@@ -55,8 +55,9 @@
 enum line_state { LINE_PENDING, LINE_WRITTEN, LINE_DONE };
 
 enum line_flag {
-    LINE_FIRST = 1, /* recorded at the start */
-    LINE_SHOWN = 2, /* added to a counter */
+    LINE_FIRST = 1,   /* recorded at the start */
+    LINE_SHOWN = 2,   /* added to a counter */
+    LINE_EARLIER = 4, /* a later period of its counter has usage */
 };
 
 /* What recording a line has done to its counter. */
@@ -437,7 +438,8 @@ void sl_usage_replay_forget(struct sl_registry *r)
 
 /* ---- the amounts of pending lines (3) ---- */
 
-/* Adds them to a counter. */
+/* Adds them to a counter. A counter and a line of different periods know of
+ * each other, if both call this. */
 static void add_pending(void *ctx, struct sl_usage_entry *u)
 {
     struct sl_registry *r = ctx;
@@ -450,7 +452,12 @@ static void add_pending(void *ctx, struct sl_usage_entry *u)
         const struct sl_usage_amount *a = sl_usage_line_amount(line);
 
         link = &p->lines[number - 1].next;
-        if (a->start != u->start || !sl_str_eq(text_of(line, 0), u->limit))
+        if (!sl_str_eq(text_of(line, 0), u->limit))
+            continue;
+        if (a->start < u->start)
+            p->lines[number - 1].flags |= LINE_EARLIER;
+        u->later |= a->start > u->start;
+        if (a->start != u->start)
             continue;
         p->lines[number - 1].flags |= LINE_SHOWN;
         used += a->amount;
@@ -474,6 +481,7 @@ static bool next_pending(void *ctx, uint32_t *at, struct sl_usage_entry *ret)
         if (line->state == LINE_DONE || line->flags & LINE_SHOWN)
             continue;
         sl_usage_line_read(line_at(p, *at), ret);
+        ret->later = line->flags & LINE_EARLIER;
         add_pending(ctx, ret);
         return true;
     }

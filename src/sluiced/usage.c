@@ -5,7 +5,9 @@
  * memory, or lost, or the daemon was killed between commit and charge) is
  * charged to the table. Refunds that the table has not applied are applied.
  * Other usage that only the table has stays: decisions made it just before a
- * kill. Erased usage does not count as such.
+ * kill. Erased usage does not count as such. Nor does usage of a period before
+ * one that has usage: the clock was set back, and what was used before that
+ * stays in the table, for the period of now.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -116,7 +118,7 @@ uint64_t sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
     else if (sl_quota_node_can_lease(daemon, usage->limit))
         sl_usage_report_set(daemon->engine, &spent, usage->used,
                             sl_daemon_now(daemon));
-    if (beyond == 0 || !must_record(daemon))
+    if (beyond == 0 || usage->later || !must_record(daemon))
         return 0;
     snprintf(units, sizeof(units), "%" PRIu64, beyond);
     snprintf(limit, sizeof(limit), "%.*s", SL_STR_ARG(usage->limit));

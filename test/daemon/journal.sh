@@ -89,6 +89,25 @@ EOT
 begin
 check 'what only the table has is recorded' test "$(in_days)" = "$table"
 check 'and logged' said '"units":"7"'
+stop
+
+# Usage of a later month: the clock was set back, and the table has what was
+# used before that.
+python3 - <<'EOT'
+import sqlite3
+db = sqlite3.connect("u.db")
+db.executescript("UPDATE usage_counters SET used = used - 7;"
+                 "UPDATE usage_days SET used = used - 7;"
+                 "CREATE TABLE later AS SELECT * FROM usage_counters;"
+                 "UPDATE later SET period_start = period_end, period_end = 0;"
+                 "INSERT INTO usage_counters SELECT * FROM later;"
+                 "DROP TABLE later;")
+db.close()
+EOT
+begin
+check 'what the clock has moved to this month is not recorded' \
+    test "$(in_days)" = $((table - 7))
+check 'and stays in the table' test "$(in_table)" = "$table"
 end_by KILL
 
 # ---- files ----
