@@ -724,6 +724,21 @@ static int record_segment(struct sl_registry *r, struct sl_job *job)
     return err;
 }
 
+/* How long a refund of more than is recorded waits for the rest: usage of the
+ * last moments is recorded by other threads and daemons, in any order. */
+#define REFUND_WAIT (3 * SL_S / 2)
+
+/* Segments do not wait: two of them could wait for each other. */
+static bool must_wait_for_usage(const struct sl_job *job)
+{
+    bool is_short = false;
+
+    for (unsigned i = 0; i < job->change_count && job->sequence == 0; i++)
+        is_short |= job->usage[i].is_short;
+    return is_short && (job->blocked_since == 0 ||
+                        sl_clock_mono() - job->blocked_since < REFUND_WAIT);
+}
+
 /* A refused amount rolls back its whole job. */
 static int record(struct sl_registry *r, struct sl_job *job)
 {
@@ -737,7 +752,9 @@ static int record(struct sl_registry *r, struct sl_job *job)
                                  &job->failed);
     if (!err && job->failed < job->change_count)
         job->result = SL_JOB_CONFLICT;
-    undo = job->result == SL_JOB_CONFLICT || job->dry_run;
+    if (!err && job->result == SL_JOB_DONE && !job->dry_run)
+        job->is_blocked = must_wait_for_usage(job);
+    undo = job->result == SL_JOB_CONFLICT || job->dry_run || job->is_blocked;
     if (!err && undo)
         err = sl_query_run(&r->db, SL_QUERY_UNDO, "");
     for (unsigned i = 0; i < job->change_count && !err && !undo; i++) {

@@ -375,7 +375,8 @@ struct sl_job {
     bool already_done;
     bool is_replay;      /* a portion of usage_replay.c */
     bool is_pending;     /* lines of its subject are recorded before it */
-    bool is_blocked;     /* another session has locked its subject */
+    bool is_blocked;     /* another session has locked its subject, or a
+                          * refund waits for what it refunds */
     sl_ns blocked_since; /* monotonic; 0: not */
     unsigned blocked_at; /* USAGE: the entry that was blocked, or the next */
     struct sl_job *next;

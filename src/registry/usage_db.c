@@ -353,6 +353,7 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
     c.threshold =
         u->cap > (uint64_t)SL_USAGE_MOST ? was->threshold : reached(u, c.used);
     u->change = c.used - was->used;
+    u->is_short = !u->reset && u->change > by;
     u->threshold_before = (unsigned)was->threshold;
     show(u, &c);
     err = store(db, u, &c);
@@ -795,7 +796,7 @@ static int record_one(struct sl_database *db, struct sl_usage_entry *u)
 {
     sl_arena_reset(&db->arena);
     u->change = 0;
-    u->absorbed = false;
+    u->absorbed = u->is_short = false;
     return u->act == SL_USAGE_ACT_TAKE ? put(db, u) : record_hold(db, u);
 }
 

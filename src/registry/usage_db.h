@@ -104,6 +104,7 @@ struct sl_usage_entry {
     uint64_t leased; /* out with LEASED: units leased to all nodes */
     bool absorbed;   /* out: credits were used or returned, or units beyond
                       * the quota were refunded */
+    bool is_short;   /* out: less was used than it refunds */
     unsigned threshold_before,
         threshold; /* out: highest threshold, before and now */
 };

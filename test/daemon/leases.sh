@@ -240,6 +240,25 @@ near_right() {
 check 'a report near the cap is overage, whatever is recorded first' \
     until_ near_right
 
+# A refund at one daemon follows a decision of the other at once, before that is
+# recorded, and waits for it. A machine that stands still may be too late.
+for n in {1..6}; do
+    at one
+    job many "back$n" ',"cost":9'
+    at two
+    report "{\"org\":\"back$n\",\"limit\":\"large\",\"amount\":5,\"release\":true}"
+done
+refunded() {
+    local n right=0
+
+    for n in {1..6}; do
+        ask "/v1/usage/org/back$n?limit=large"
+        has "$out" '"used":4,"overage":0}],"months":' && right=$((right + 1))
+    done
+    ((right >= 4))
+}
+check 'a refund of what the other has just used counts' until_ refunded
+
 # ---- holds ----
 
 job few held ',"cost":20,"hold":"1h"'

@@ -125,6 +125,7 @@ static void fill_step(struct side *side, struct rng *rng, struct step *s)
             fill_entry(side, rng, &s->entries[i]);
         s->job.usage = s->entries;
         s->job.change_count = count;
+        s->job.blocked_since = 1; /* refunds have waited for long enough */
     }
 }
 
