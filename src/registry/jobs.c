@@ -922,7 +922,8 @@ static void clear_output(struct sl_job *job)
     sl_buf_clear(&job->text);
 }
 
-/* None of the jobs is on disk. */
+/* None of the jobs is on disk, unless the commit is uncertain: then all are
+ * but those that were left out. */
 static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
 {
     struct sl_diag why = r->db.diag;
@@ -930,11 +931,13 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
     r->db.driver->rollback(&r->db);
     sl_usage_replay_undo(r, 0);
     for (struct sl_job *job = first; job; job = job->next) {
+        bool left_out = job->is_blocked;
+
         job->is_blocked = false;
         if (job->already_done)
             continue;
         clear_output(job);
-        if (job->uncertain_txn == 0)
+        if (job->uncertain_txn == 0 && !left_out)
             job->uncertain_txn = r->db.uncertain_txn;
         r->db.diag = why;
         fault(r, job, err);

@@ -16,10 +16,25 @@ static int commit_result, status_result;
 static sl_notified_f *heard;
 static void *heard_ctx;
 
+static uint64_t lost_commit; /* 0: none */
+
 static int fake_run(struct sl_database *db, enum sl_query query)
 {
-    (void)db;
+    if (query == SL_QUERY_COMMIT && lost_commit)
+        db->uncertain_txn = lost_commit;
     return query == SL_QUERY_COMMIT ? commit_result : 0;
+}
+
+static int fake_step(struct sl_database *db, enum sl_query query)
+{
+    (void)db;
+    (void)query;
+    return 0;
+}
+
+static void fake_rollback(struct sl_database *db)
+{
+    (void)db;
 }
 
 static void fake_reset(struct sl_database *db, enum sl_query query)
@@ -71,7 +86,9 @@ static int fake_listen(struct sl_database *db, sl_notified_f *f, void *ctx,
 
 static const struct sl_driver fake = {
     .run = fake_run,
+    .step = fake_step,
     .reset = fake_reset,
+    .rollback = fake_rollback,
     .lock = fake_lock,
     .try_lock = fake_try_lock,
     .patience = fake_patience,
@@ -184,6 +201,26 @@ static void test_commits(void)
     CHECK(!first.already_done && first.uncertain_txn == 0);
 }
 
+static void test_left_out(void)
+{
+    struct sl_usage_entry usage = {.scope = S("org"), .id = S("acme")};
+    struct sl_job locked_out = usage_job(&usage, 1);
+    struct sl_job other = {.kind = SL_JOB_WRITE};
+
+    CASE("a job that was left out is not in the transaction that was lost");
+    sl_slot_take(busy, S("org"), S("acme"));
+    locked_out.next = &other;
+    commit_result = status_result = SLUICE_ESTORE;
+    lost_commit = 9;
+    sl_job_run_writes(&registry, &locked_out, true);
+    CHECK_EQ(other.uncertain_txn, 9);
+    CHECK_EQ(locked_out.uncertain_txn, 0);
+    CHECK(locked_out.err && other.err);
+    memset(busy, 0, sizeof(busy));
+    lost_commit = 0;
+    registry.db.uncertain_txn = 0;
+}
+
 /* ---- notifications ---- */
 
 static char switched[16];
@@ -253,6 +290,7 @@ int main(void)
 {
     test_slots();
     test_commits();
+    test_left_out();
     test_notifications();
     return CHECK_DONE();
 }
