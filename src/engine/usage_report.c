@@ -382,7 +382,8 @@ static bool is_own(const struct sl_limit *limit, sl_ns start)
 }
 
 /* A cell keeps the usage of the period of its last take. If that is over, it is
- * read with a limit whose period never ends. */
+ * read with a limit whose period never ends. One of a subject with periods of
+ * its own has what was taken since the start. */
 static uint64_t look(struct sl_engine *engine,
                      const struct sl_active_policy *active, int index,
                      const struct sl_usage_delta *spent, sl_ns now)
@@ -396,12 +397,14 @@ static uint64_t look(struct sl_engine *engine,
         .key = {key, make_key(engine, spent, key)},
     };
     uint64_t now_has;
+    bool own;
 
     open_up(rule, &open);
-    if (is_own(&open, spent->start))
+    own = is_own(&open, spent->start);
+    if (own)
         open.cal = sl_calendar_span(spent->start, 0);
     now_has = ask(engine->store, &part, SL_TAKE_OP_PEEK, now);
-    if (now_has > 0 ||
+    if (own || now_has > 0 ||
         sl_rule_start(rule, &rule->strictest, now) <= spent->start)
         return now_has;
     open.calendar = false;

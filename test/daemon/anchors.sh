@@ -220,6 +220,24 @@ check 'periods of hours have no anchor' has \
     "$(grep -F '"org":"quiet"' <<<"$out" | grep -F '"limit":"hours"')" \
     '"from":"2027-06-20T00:00:00Z","to":"2027-06-20T12:00:00Z"'
 
+# ---- a hold that was settled in the period before ----
+
+was_settled() {
+    rows holder
+    has "$out" '2 2027-06-17T11:39:39Z'
+}
+
+subject holder '{"anchor":"2026-01-17T11:39:39Z"}' PUT
+transcribe holder 5 ',"hold":"1h"'
+ask "/v1/holds/$(member hold | tr -d '"')/settle" -d '{"cost":2}'
+check 'what was held is recorded' until_ was_settled
+clock 2027-08-02T00:00:00Z
+report '{"org":"holder","limit":"minutes","amount":14}'
+check 'a settled hold does not count in the next period' has "$out" \
+    '"used":14,"limit":120,"remaining":106,'
+transcribe holder 107
+check 'nor is it granted once more' has "$out" '"allowed":false'
+
 # ---- the command line, and an import ----
 
 export SLUICE_ADMIN_URL=http://$admin
