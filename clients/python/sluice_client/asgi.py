@@ -11,7 +11,7 @@ import asyncio
 from urllib.parse import quote
 
 from .client import AsyncClient
-from .middleware import Settings, end_hold_async
+from .middleware import Settings, end_hold_async, keep_hold
 from .verdict import merge_headers
 
 
@@ -50,19 +50,24 @@ class SluiceMiddleware:
         if settings.skip and settings.skip(request):
             await self.app(scope, receive, send)
             return
-        verdict = await self.client.check(**settings.check(
-            request, request.method, request.path, request.address,
-            request.headers))
+        check = settings.check(request, request.method, request.path,
+                               request.address, request.headers)
+        verdict = await self.client.check(**check)
         scope = dict(scope, state=dict(scope.get("state") or {},
                                        sluice=verdict))
         if not verdict.allowed:
             await self._deny(request, verdict, receive, send)
             return
+        keeper = asyncio.ensure_future(keep_hold(
+            self.client, verdict, check["hold"])) if verdict.hold else None
         try:
             await self._pass(scope, receive, send, verdict)
         except BaseException:
             await self._end(verdict, 500, "release", None)
             raise
+        finally:
+            if keeper:
+                keeper.cancel()
 
     async def _pass(self, scope, receive, send, verdict):
         started = {"status": 500, "headers": []}

@@ -1,6 +1,8 @@
 """What the ASGI and the WSGI middleware share: settings and decisions."""
 
+import asyncio
 import logging
+import time
 
 from .verdict import SluiceError
 
@@ -94,3 +96,44 @@ async def end_hold_async(client, hold, verb, cost, status):
             await client.release(hold, status)
     except SluiceError as error:
         log.warning("hold %s was not ended: %s", hold, error)
+
+
+def extension_period(verdict):
+    """Seconds after which a hold is extended: half of its life. None if the
+    verdict does not have it."""
+    life = verdict.raw.get("hold_expires_ms")
+    if type(life) not in (int, float) or life <= 0:
+        return None
+    return max(life / 2000, 0.05)
+
+
+class Keeper:
+    """Extends a hold by `lifetime` when touch() is called while a response is
+    sent: WSGI has no other turn."""
+
+    def __init__(self, client, verdict, lifetime):
+        self.client = client
+        self.hold = verdict.hold
+        self.lifetime = lifetime
+        self.every = extension_period(verdict)
+        self.due = time.monotonic() + (self.every or 0)
+
+    def touch(self):
+        if self.every is None or time.monotonic() < self.due:
+            return
+        self.due = time.monotonic() + self.every
+        try:
+            self.client.extend(self.hold, self.lifetime)
+        except SluiceError as error:
+            log.warning("hold %s was not extended: %s", self.hold, error)
+
+
+async def keep_hold(client, verdict, lifetime):
+    """Extend a hold until the task is cancelled."""
+    every = extension_period(verdict)
+    while every is not None:
+        await asyncio.sleep(every)
+        try:
+            await client.extend(verdict.hold, lifetime)
+        except SluiceError as error:
+            log.warning("hold %s was not extended: %s", verdict.hold, error)

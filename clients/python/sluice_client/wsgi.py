@@ -11,7 +11,7 @@ from http.client import responses
 from urllib.parse import quote
 
 from .client import Client
-from .middleware import Settings, end_hold
+from .middleware import Keeper, Settings, end_hold
 from .verdict import merge_headers
 
 
@@ -55,9 +55,9 @@ class SluiceMiddleware:
         settings = self.settings
         if settings.skip and settings.skip(request):
             return self.app(environ, start_response)
-        verdict = self.client.check(**settings.check(
-            request, request.method, request.path, request.address,
-            request.headers))
+        check = settings.check(request, request.method, request.path,
+                               request.address, request.headers)
+        verdict = self.client.check(**check)
         environ["sluice.verdict"] = verdict
         if not verdict.allowed:
             return self._deny(request, verdict, start_response)
@@ -73,12 +73,13 @@ class SluiceMiddleware:
 
         if verdict.hold is None:
             return self.app(environ, start_merged)
+        keeper = Keeper(self.client, verdict, check["hold"])
         try:
             body = self.app(environ, start_merged)
         except BaseException:
             end_hold(self.client, verdict.hold, "release", None, 500)
             raise
-        return Body(body, lambda failed: self._end(
+        return Body(body, keeper.touch, lambda failed: self._end(
             verdict, failed, cost=environ.get("sluice.cost"), **started))
 
     def _end(self, verdict, failed, cost, status, headers):
@@ -108,12 +109,13 @@ class SluiceMiddleware:
 
 
 class Body:
-    """A response body that calls `end` once, when the server closes it.
-    `end` gets true if reading the body has failed."""
+    """A response body that calls `touch` with each part, and `end` once, when
+    the server closes it. `end` gets true if reading the body has failed."""
 
-    def __init__(self, body, end):
+    def __init__(self, body, touch, end):
         self.body = body
         self.parts = iter(body)
+        self.touch = touch
         self.end = end
         self.failed = False
 
@@ -121,6 +123,7 @@ class Body:
         return self
 
     def __next__(self):
+        self.touch()
         try:
             return next(self.parts)
         except StopIteration:

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, sys.argv[1])
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -19,6 +20,7 @@ from tap import Daemon, Tap  # noqa: E402
 from sluice_client import (AsyncClient, Breaker, Client,  # noqa: E402
                            DeniedError, SluiceError)
 from sluice_client import asgi, wsgi  # noqa: E402
+from sluice_client.verdict import parse_verdict  # noqa: E402
 from sluice_client.jobs import limited  # noqa: E402
 
 POLICY = """
@@ -288,6 +290,82 @@ def asgi_middleware(url):
 
 # ---- the page ----
 
+class ShortHold:
+    """A client whose holds expire after 100 ms. `calls` has what it is asked
+    later."""
+
+    def __init__(self):
+        self.calls = []
+
+    def check(self, **_):
+        return parse_verdict({"allowed": True, "status": 200, "hold": "h1",
+                              "hold_expires_ms": 100, "limits": [],
+                              "headers": {}})
+
+    def extend(self, hold, lifetime):
+        self.calls.append(("extend", hold, lifetime))
+
+    def settle(self, hold, *_):
+        self.calls.append(("settle", hold))
+
+    def is_extended(self):
+        return len(self.calls) > 1
+
+
+class AsyncShortHold(ShortHold):
+    async def check(self, **check):
+        return super().check(**check)
+
+    async def extend(self, hold, lifetime):
+        super().extend(hold, lifetime)
+
+    async def settle(self, hold, *_):
+        super().settle(hold)
+
+
+def long_responses():
+    """Holds are extended while the response is sent, and not longer."""
+    def body(client):
+        while not client.is_extended():
+            time.sleep(0.01)
+            yield b"a"
+
+    def app(environ, start_response):
+        start_response("200 OK", [])
+        return body(client)
+
+    client = ShortHold()
+    sent = wsgi.SluiceMiddleware(app, client, hold="100ms")(
+        {"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, lambda *_: None)
+    for _ in sent:
+        pass
+    sent.close()
+    tap.same("wsgi: a long response extends its hold",
+             (client.calls[0], client.calls[-1]),
+             (("extend", "h1", "100ms"), ("settle", "h1")))
+
+    async def run():
+        client = AsyncShortHold()
+
+        async def app(scope, receive, send):
+            while not client.is_extended():
+                await asyncio.sleep(0.01)
+            await send({"type": "http.response.start", "status": 200})
+
+        async def ignore(*_):
+            return None
+
+        await asgi.SluiceMiddleware(app, client, hold="100ms")(
+            {"type": "http", "path": "/"}, ignore, ignore)
+        await asyncio.sleep(0)  # lets a cancelled task end
+        tap.same("asgi: a long response extends its hold",
+                 (client.calls[0], client.calls[-1]),
+                 (("extend", "h1", "100ms"), ("settle", "h1")))
+        tap.same("asgi: nothing extends it later", len(asyncio.all_tasks()), 1)
+
+    asyncio.run(run())
+
+
 def guide(root, daemon, folder):
     """The first lines of the page work as printed."""
     with open(f"{root}/docs/guide/clients/python.md",
@@ -347,6 +425,7 @@ def main():
         breaker()
         wsgi_middleware(client)
         asgi_middleware(daemon.url)
+        long_responses()
         guide(root, Daemon(program, f"{root}/examples/web.yaml",
                            "--usage", f"sqlite:{folder}/page.db"), folder)
     tap.done()
