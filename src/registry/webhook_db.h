@@ -152,8 +152,8 @@ struct sl_webhook_result {
     struct sl_retry retry; /* out */
     bool disabled;         /* out: this attempt has disabled the endpoint */
     bool known;            /* out: the delivery is still there, and waited */
-    bool is_old; /* out, with has_next: the endpoint was changed or deleted
-                  * after the claim */
+    bool is_old; /* out, of one result of an endpoint at least: it was changed
+                  * or deleted after the claim */
 };
 
 struct sl_webhook_counts {

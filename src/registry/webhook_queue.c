@@ -331,7 +331,7 @@ static int put_result(struct sl_database *db, struct sl_webhook_result *r,
     found = sl_query_one(db, SL_QUERY_DISABLE_ENDPOINT, "ttn t", r->endpoint,
                          sl_str_c(r->retry.disable), now, &id);
     r->disabled = found == 1;
-    r->is_old |= r->disabled && r->has_next;
+    r->is_old |= r->disabled;
     return found < 0 ? found : 0;
 }
 
@@ -343,7 +343,7 @@ static int read_endpoint(struct sl_database *db, struct sl_webhook_result *r,
     int found = sl_query_one(db, SL_QUERY_FAILURES, "t nn", r->endpoint,
                              failures, &updated);
 
-    r->is_old = r->has_next && (found == 0 || updated != r->updated);
+    r->is_old = found == 0 || updated != r->updated;
     return found;
 }
 
@@ -376,7 +376,7 @@ static int record_one(struct sl_database *db, struct sl_webhook_result *r,
 
     r->disabled = false;
     r->known = false;
-    r->is_old = found == 0 && r->has_next;
+    r->is_old = found == 0;
     if (found <= 0)
         return found; /* it was erased: nothing of it is written */
     if (r->held && sl_query_run(db, SL_QUERY_RELEASE_MESSAGE, "t", r->message))
@@ -464,7 +464,7 @@ static int read_results(struct sl_database *db, const struct sl_webhook_job *w)
 
         if (!is_plain(r))
             err = sl_query_prefetch(db, SL_QUERY_DELIVERY, "c", r->number);
-        if (!err && !r->returned && (!is_plain(r) || r->has_next))
+        if (!err && !r->returned)
             err = sl_query_prefetch(db, SL_QUERY_FAILURES, "t", r->endpoint);
     }
     return err ? err : sl_query_fetch(db);
@@ -506,16 +506,23 @@ static int put_delivered(struct sl_database *db, const struct sl_webhook_job *w,
     return err;
 }
 
-/* Of a success; `before` is the one before it, or NULL. */
+/* Of a success; `before` is the one before it, or NULL. One look at their
+ * endpoint is enough. */
 static int put_success(struct sl_database *db, struct sl_webhook_result *r,
                        const struct sl_webhook_result *before)
 {
-    int err = judge(db, r);
+    int64_t failures = 0;
+    int found, err;
 
-    if (!err)
-        err = put_attempt(db, r);
+    r->attempt.before = r->tries;
+    r->attempt.failures = 0;
+    sl_retry_judge(&r->attempt, &r->retry);
+    err = put_attempt(db, r);
     if (err || (before && sl_str_eq(before->endpoint, r->endpoint)))
         return err;
+    found = read_endpoint(db, r, &failures);
+    if (found < 0 || failures == 0)
+        return found < 0 ? found : 0;
     return sl_query_run(db, SL_QUERY_RESET_FAILURES, "t", r->endpoint);
 }
 
