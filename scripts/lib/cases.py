@@ -63,8 +63,14 @@ class Program:
 
 
 def read(path):
+    """The programs of a log by name; two of one name would hide each other."""
+    programs = {}
     with open(path, encoding="utf-8") as file:
-        return {one.name: one for one in map(Program, file)}
+        for one in map(Program, file):
+            if one.name in programs:
+                sys.exit("cases: two tests have the name " + one.name)
+            programs[one.name] = one
+    return programs
 
 
 def again(path):
