@@ -20,10 +20,13 @@
 #             With SL_SHORT (also in tsan): long flows in daemon-flows, nine of
 #             ten connections and imported subjects in daemon tests, two of
 #             three kills in thread tests, seven of ten keys that flood a table;
-#             plain has them.
+#             plain has them. Of daemon programs that run with two databases,
+#             the run with one of them: today's in asan, the other one in plain,
+#             tomorrow the other way round.
 #   clients   js-next: `next build` needs a compiler of 140 MB.
 #   plain     clients: a stage of its own.
-#             daemon, dynamo, redis and shared: asan runs the same programs.
+#             daemon, dynamo, redis and shared: asan runs the same programs,
+#             except as above.
 #             Those that are shorter there are in both. Of bad, cli, flow and
 #             unit, which asan runs whole, each day another third.
 #             Also flows of a day over the Redis protocol and with Redis
@@ -88,9 +91,12 @@ share_less() {
     [[ -n ${SL_LONG-} ]] || export SL_SHORT=1
 }
 
+# All stages of a run have the same day.
+today=$(($(date +%s) / 86400))
+
 # share_of SHARES: today's share of them, such as 3/16.
 share_of() {
-    echo "$(($(date +%s) / 86400 % $1 + 1))/$1"
+    echo "$((today % $1 + 1))/$1"
 }
 
 # only_share K/N: every Nth line of the input, from the Kth on.
@@ -149,8 +155,40 @@ stage_plain() {
 shorter=(daemon-addresses daemon-flows daemon-keys daemon-registered no_memory
     policy-faults server-grpc table-flood table-history)
 
+# The daemon programs of build folder $1 that run with SQLite and with another
+# database: of each, the run that asan leaves out today.
+left_to_plain() {
+    meson introspect --tests "$1" | python3 -c '
+import json, sys
+
+names = {test["name"] for test in json.load(sys.stdin)}
+for name in sorted(names):
+    first, _, database = name.rpartition("-")
+    if first in names and first.startswith("daemon-") and \
+            database in ("leased", "postgres"):
+        print(name if int(sys.argv[1]) % 2 else first)
+' "$today"
+}
+
+# The names of the tests that a usual run of asan has, and those of $asan_without.
+tests_of_asan() {
+    local left
+
+    mapfile -t left < <(left_to_plain build/asan)
+    meson introspect --tests build/asan | python3 -c '
+import json, sys
+
+for test in json.load(sys.stdin):
+    if test["name"] not in sys.argv[1:]:
+        print(test["name"])
+' "${left[@]}"
+}
+
 # The names of the tests that a usual run of plain has; see above.
 tests_of_plain() {
+    local left
+
+    mapfile -t left < <(left_to_plain build/plain)
     meson introspect --tests build/plain | python3 -c '
 import json, sys
 
@@ -166,7 +204,7 @@ for test in json.load(sys.stdin):
             if repeats % shares != which % shares:
                 continue
     print(test["name"])
-' "${SL_PLAIN_SHARE:-$(share_of "$plain_shares")}" "${shorter[@]}"
+' "${SL_PLAIN_SHARE:-$(share_of "$plain_shares")}" "${shorter[@]}" "${left[@]}"
 }
 
 # The clients below clients/ in their frameworks, and clients of others, against
@@ -217,7 +255,7 @@ report_to() {
 # count lines without locks, four times as fast: some counts are lost, but never
 # all of a line. Warnings are not errors here: instrumented code has false ones.
 stage_asan() {
-    local status=0
+    local names=() status=0
 
     configure build/asan "${sanitized[@]}" "${unoptimized_tests[@]}" \
         -Db_sanitize=address,undefined -Db_coverage=true \
@@ -229,9 +267,12 @@ stage_asan() {
     export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:$reports
     find build/asan -name '*.gcda' -delete
     build build/asan # all: code that no test runs counts too
+    if [[ -z ${SL_LONG-} ]]; then
+        mapfile -t names < <(tests_of_asan)
+    fi
     record_answers asan
     run_tests build/asan asan "$asan_steps" --no-rebuild \
-        "${asan_without[@]}" || status=$?
+        "${asan_without[@]}" "${names[@]}" || status=$?
     check_answers asan || status=$?
     measure_coverage || status=$?
     return "$status"
