@@ -33,7 +33,7 @@
 #             (daemon-flows and the engine's flows have them), and flows of more
 #             than 500 requests with DynamoDB and gRPC
 #   memcheck  zoneinfo, yaml_bombs: large inputs to code that smaller tests reach.
-#             Each day runs another half of the programs.
+#             Each day runs another quarter of the programs.
 #   mutants   most of the list; each day tests another sixteenth. The test in
 #             test/mutants/killers runs first; the others run only if it does
 #             not fail.
@@ -53,7 +53,7 @@ asan_steps=20000
 fuzz_seconds=2
 fuzz_optimization=0 # compiles in a third of the time that 1 takes
 mutant_shares=16
-memcheck_shares=2
+memcheck_shares=4
 plain_shares=3
 tidy_shares=6
 patience=3 # factor for the timeouts in meson.build
