@@ -1,13 +1,14 @@
 /* policy.c -- the rows of policies: what a whole decision costs.
  *
  * From facts to rendered headers, on a state that fits the cache, against the
- * bare take of one limit in it; with a thousand routes against ten; by routes
- * with a cost and conditions against routes without; and denials, a million in
- * a second, that the denial ring or the recorder sees, against those that
- * neither does.
+ * bare take of one limit in it; what headers and verdict add to the decision;
+ * with a thousand routes against ten; by routes with a cost and conditions
+ * against routes without; and denials, a million in a second, that the denial
+ * ring or the recorder sees, against those that neither does.
  *
  * `bench-policy plain N` makes N decisions and measures nothing, to count
- * instructions; so do `conditions`, `denials`, `ring` and `recorder`.
+ * instructions; so do `bare`, `verdict`, `conditions`, `denials`, `ring` and
+ * `recorder`.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,8 @@ struct bench {
     uint64_t at;
     uint64_t cost; /* 0: none is given */
     sl_ns now;
+    bool bare;                   /* nothing is rendered */
+    struct sl_buf *verdict;      /* or NULL: no JSON is written */
     struct sl_denial_ring *ring; /* or NULL */
     struct sl_recorder *recorder;
 };
@@ -123,10 +126,26 @@ static const struct sl_header headers[] = {
     {{"accept", 6},      {"*/*", 3}             },
 };
 
+/* Headers, and the verdict if it is wanted. */
+static uint64_t render(struct bench *b)
+{
+    const struct sl_decision *decision = &b->check.decision;
+    struct sl_rendered out;
+
+    sl_arena_reset(&b->arena);
+    if (sl_render(decision, &b->arena, &out))
+        die("could not render");
+    if (!b->verdict)
+        return out.header_count;
+    sl_buf_clear(b->verdict);
+    if (sl_render_verdict(decision, &out, false, b->verdict))
+        die("could not write a verdict");
+    return b->verdict->len;
+}
+
 static uint64_t whole_decision(void *ctx, uint64_t rounds)
 {
     struct bench *b = ctx;
-    struct sl_rendered out;
     uint64_t sum = 0;
 
     for (uint64_t i = 0; i < rounds; i++) {
@@ -146,15 +165,39 @@ static uint64_t whole_decision(void *ctx, uint64_t rounds)
         sl_check_start(&b->check, &request, 1, true);
         if (b->check.err)
             die("could not decide");
-        sl_arena_reset(&b->arena);
-        if (sl_render(&b->check.decision, &b->arena, &out))
-            die("could not render");
-        sum += out.header_count;
+        sum += b->check.decision.allowed;
+        if (!b->bare)
+            sum += render(b);
         if (b->ring)
             sl_denial_ring_decision(b->ring, &b->check.decision);
         if (b->recorder)
             sl_recorder_check(b->recorder, &b->check);
     }
+    return sum;
+}
+
+static uint64_t bare_decision(void *ctx, uint64_t rounds)
+{
+    struct bench *b = ctx;
+    uint64_t sum;
+
+    b->bare = true;
+    sum = whole_decision(b, rounds);
+    b->bare = false;
+    return sum;
+}
+
+static uint64_t with_verdict(void *ctx, uint64_t rounds)
+{
+    static struct sl_buf text;
+    struct bench *b = ctx;
+    uint64_t sum;
+
+    if (!text.alloc)
+        sl_buf_init(&text, 1 << 20, &sl_alloc_libc);
+    b->verdict = &text;
+    sum = whole_decision(b, rounds);
+    b->verdict = NULL;
     return sum;
 }
 
@@ -246,6 +289,8 @@ static int only_decide(const char *which, const char *rounds)
         const char *name;
         uint64_t (*decide)(void *ctx, uint64_t rounds);
     } kinds[] = {
+        {"bare",       bare_decision   },
+        {"verdict",    with_verdict    },
         {"conditions", conditional_half},
         {"denials",    whole_decision  },
         {"ring",       with_ring       },
@@ -258,8 +303,20 @@ static int only_decide(const char *which, const char *rounds)
     open_denials(&denials);
     for (size_t i = 0; i < SL_LEN(kinds); i++)
         if (strcmp(which, kinds[i].name) == 0)
-            return kinds[i].decide(i == 0 ? &mixed : &denials, count) == 0;
+            return kinds[i].decide(i < 3 ? &mixed : &denials, count) == 0;
     return plain_half(&mixed, count) == 0;
+}
+
+/* What headers and JSON add to a decision, in ns. */
+static void verdict_row(struct bench *b)
+{
+    struct pair p = measure(bare_decision, b, with_verdict, b);
+    double added = p.candidate - p.reference;
+
+    printf("headers and verdict\t%.0f\t<= 250\t%s\tns beside the decision; "
+           "%.1f ns against %.1f ns\n",
+           added, added <= 250 ? "ok" : "short", p.candidate, p.reference);
+    fflush(stdout);
 }
 
 int main(int argc, char **argv)
@@ -274,6 +331,7 @@ int main(int argc, char **argv)
     open_denials(&denials);
     print_row("whole decision", measure(bare_take, &ten, whole_decision, &ten),
               10, "facts to headers, 10 routes, against the bare take");
+    verdict_row(&ten);
     print_row("1,000 routes",
               measure(whole_decision, &ten, whole_decision, &thousand), 2,
               "against 10 routes");
