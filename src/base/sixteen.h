@@ -15,6 +15,7 @@
 #include "base/str.h"
 
 typedef uint8_t sl_sixteen __attribute__((vector_size(16)));
+typedef uint64_t sl_halves __attribute__((vector_size(16)));
 
 static inline sl_sixteen sl_sixteen_load(const char *bytes)
 {
@@ -30,30 +31,27 @@ static inline void sl_sixteen_store(sl_sixteen v, char *to)
 }
 
 /* Fewer than sixteen bytes in their order, and NULs behind them. Parts of four
- * and eight bytes overlap, so that no byte is read alone. */
+ * and eight bytes overlap, so that no byte is read alone. The two halves are
+ * joined in registers: a wide load of narrow stores has to wait for them. */
 static inline sl_sixteen sl_sixteen_load_few(const char *bytes, size_t len)
 {
     const unsigned char *p = (const unsigned char *)bytes;
-    uint64_t half[2] = {0, 0};
+    uint64_t first = 0, last = 0;
     uint32_t low, high;
-    sl_sixteen v;
 
     if (len >= 8) {
-        half[0] = le64toh(sl_swar_load(bytes));
+        first = le64toh(sl_swar_load(bytes));
         if (len > 8)
-            half[1] = le64toh(sl_swar_load(bytes + len - 8)) >> 8 * (16 - len);
+            last = le64toh(sl_swar_load(bytes + len - 8)) >> 8 * (16 - len);
     } else if (len >= 4) {
         memcpy(&low, p, sizeof(low));
         memcpy(&high, p + len - 4, sizeof(high));
-        half[0] = le32toh(low) | (uint64_t)le32toh(high) << 8 * (len - 4);
+        first = le32toh(low) | (uint64_t)le32toh(high) << 8 * (len - 4);
     } else if (len > 0) {
-        half[0] = p[0] | (uint64_t)p[len / 2] << 8 * (len / 2) |
-                  (uint64_t)p[len - 1] << 8 * (len - 1);
+        first = p[0] | (uint64_t)p[len / 2] << 8 * (len / 2) |
+                (uint64_t)p[len - 1] << 8 * (len - 1);
     }
-    half[0] = htole64(half[0]);
-    half[1] = htole64(half[1]);
-    memcpy(&v, half, sizeof(v));
-    return v;
+    return (sl_sixteen)(sl_halves){htole64(first), htole64(last)};
 }
 
 /* The position of the first byte that is not 0, or 16: in two words, as any

@@ -423,9 +423,9 @@ static void read_short(struct sl_resp_command *c, const char *bytes, size_t len)
             bulk = bulk * 10 + more;
             from++;
         }
-        if (from[-2] != '\r' || from[-1] != '\n' ||
-            end - from < (ptrdiff_t)bulk + 2 || from[bulk] != '\r' ||
-            from[bulk + 1] != '\n')
+        if (memcmp(from - 2, "\r\n", 2) != 0 ||
+            end - from < (ptrdiff_t)bulk + 2 ||
+            memcmp(from + bulk, "\r\n", 2) != 0)
             break;
         c->args[count++] = (struct sl_str){from, bulk};
         at = from + bulk + 2;
