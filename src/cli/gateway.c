@@ -181,11 +181,17 @@ static bool put_pattern(struct sl_str s, char *out, size_t size)
     return s.len == 0;
 }
 
+static bool has_predicate(const struct sl_spring *spring, const char *route,
+                          unsigned i)
+{
+    return sl_spring_has(spring, "%s.predicates[%u]", route, i);
+}
+
 /* The predicate of this name, such as "Method=", or NULL. */
 static const struct sl_prop *predicate(const struct sl_spring *spring,
                                        const char *route, const char *name)
 {
-    for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
+    for (unsigned i = 0; has_predicate(spring, route, i); i++) {
         const struct sl_prop *p =
             sl_spring_find(spring, "%s.predicates[%u]", route, i);
 
@@ -198,7 +204,7 @@ static const struct sl_prop *predicate(const struct sl_spring *spring,
 /* Tell of predicates that a route of a policy does not have. */
 static void warn_others(struct sl_spring *spring, const char *route)
 {
-    for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
+    for (unsigned i = 0; has_predicate(spring, route, i); i++) {
         const struct sl_prop *p =
             sl_spring_find(spring, "%s.predicates[%u]", route, i);
         const struct sl_prop *name =
@@ -222,7 +228,7 @@ static void warn_others(struct sl_spring *spring, const char *route)
 /* Does the route match by path and method alone? */
 static bool is_plain(const struct sl_spring *spring, const char *route)
 {
-    for (unsigned i = 0; i < SL_JAVA_MAX; i++) {
+    for (unsigned i = 0; has_predicate(spring, route, i); i++) {
         const struct sl_prop *p =
             sl_spring_find(spring, "%s.predicates[%u]", route, i);
 

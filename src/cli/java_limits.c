@@ -270,6 +270,10 @@ static const char *per_by_words(struct sl_str text, bool *others)
             *others = *others || (found && found != words[i].per);
             found = found ? found : words[i].per;
         }
+    if (has(text, "session")) {
+        *others = found != NULL;
+        return found;
+    }
     /* username() ?: getRemoteAddr(): without a user, by address */
     if (*others && has(text, "?") && has(text, "user") && !has(text, "org") &&
         !has(text, "tenant")) {

@@ -298,6 +298,20 @@ for want in \
     check "keys: told: $want" has "$told" "$want"
 done
 
+# A session is no address: without a user, requests were told apart by it.
+cat >session.yml <<'EOT'
+bucket4j.filters:
+- url: /api/.*
+  rate-limits:
+  - cache-key: "@users.username() ?: getSession().getId()"
+    bandwidths:
+    - capacity: 1
+      time: 1
+      unit: minutes
+EOT
+run "$sluice" import spring session.yml
+check 'session: told' has "$err" 'has several parts; bucket-1 counts by user alone'
+
 # Of the routes of a gateway, one is taken; default filters are always.
 cat >one.yml <<'EOT'
 spring.cloud.gateway:
