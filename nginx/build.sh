@@ -21,8 +21,8 @@ fi
 
 # What the configuration depends on.
 print_stamp() {
-    echo "$here $archive $sources ${SLUICE_LD_OPT-}"
-    cat "$sources/src/core/nginx.h" "$here/config"
+    echo "$here $archive $sources ${SLUICE_LD_OPT-} ${CFLAGS-}"
+    cat "$sources/src/core/nginx.h" "$here/config" "$here/build.sh"
     # Sources from nginx.org have no flags of a package.
     [[ ! -f $sources/conf_flags ]] || cat "$sources/conf_flags"
 }
@@ -30,16 +30,18 @@ print_stamp() {
 configure() {
     local NGX_CONF_FLAGS=(--with-compat --with-threads)
     # No path of this machine is in the debug information, and so in the build id.
-    local maps=("-ffile-prefix-map=$(realpath -m "$folder")=nginx"
+    # A package has flags of its own, in CFLAGS.
+    local flags=(-fPIC "-ffile-prefix-map=$(realpath -m "$folder")=nginx"
         "-ffile-prefix-map=$here=module")
 
+    [[ -n ${CFLAGS-} ]] || flags+=(-g -O2)
     rm -rf "$folder"
     mkdir -p "$folder"
     cp -r "$sources/." "$folder/"
     # shellcheck disable=SC1091 # of nginx-dev
     [[ ! -f $sources/conf_flags ]] || . "$sources/conf_flags"
     (cd "$folder" && SLUICE_ARCHIVE=$archive ./configure \
-        "${NGX_CONF_FLAGS[@]}" --with-cc-opt="-g -O2 -fPIC ${maps[*]}" \
+        "${NGX_CONF_FLAGS[@]}" --with-cc-opt="${flags[*]}" \
         --add-dynamic-module="$here")
     print_stamp >"$folder/stamp"
 }
