@@ -143,6 +143,7 @@ static void do_reports(struct history *h)
     sl_job_init(&job, SL_JOB_USAGE, &sl_alloc_libc);
     job.usage = usage;
     job.change_count = count;
+    job.blocked_since = 1; /* a refund has waited for its usage by now */
     ask(h, &job);
     for (; n < count && result < SL_USAGE_CONFLICT; n++) {
         result = model_put(&h->model, &reports[n], &want[n]);
