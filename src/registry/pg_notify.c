@@ -124,20 +124,20 @@ static void *run_notifier(void *ctx)
     return NULL;
 }
 
-void sl_pg_notifier_close(struct sl_pg_notifier *l)
+void sl_pg_notifier_close(struct sl_pg_notifier *notifier)
 {
-    if (!l)
+    if (!notifier)
         return;
-    if (l->has_thread) {
+    if (notifier->has_thread) {
         /* A write of 1 to a counter of 0 does not block. */
-        (void)!write(l->stop, &(uint64_t){1}, sizeof(uint64_t));
-        pthread_join(l->thread, NULL);
+        (void)!write(notifier->stop, &(uint64_t){1}, sizeof(uint64_t));
+        pthread_join(notifier->thread, NULL);
     }
-    if (l->stop >= 0)
-        close(l->stop);
-    sl_pg_close(&l->link);
-    sl_arena_done(&l->arena);
-    sl_alloc_free(l->options.alloc, l, sizeof(*l));
+    if (notifier->stop >= 0)
+        close(notifier->stop);
+    sl_pg_close(&notifier->link);
+    sl_arena_done(&notifier->arena);
+    sl_alloc_free(notifier->options.alloc, notifier, sizeof(*notifier));
 }
 
 int sl_pg_notifier_open(const struct sl_pg_notifier_options *options,
