@@ -112,10 +112,37 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
 /* Did on_request() end it, since curl would have sent it again? */
 static bool is_closed(const struct sl_http_fetch *fetch, CURLcode code)
 {
-    return code == CURLE_ABORTED_BY_CALLBACK && fetch->once && fetch->began;
+    return code == CURLE_GOT_NOTHING ||
+           (code == CURLE_ABORTED_BY_CALLBACK && fetch->once && fetch->began);
 }
 
-static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
+/* Says why there is no answer. libcurl's words for some codes tell nothing. */
+static void explain(struct sl_http_fetch *fetch, CURLcode code)
+{
+    sl_ns limit = fetch->timeout;
+    bool tls = code == CURLE_PEER_FAILED_VERIFICATION ||
+               code == CURLE_SSL_CONNECT_ERROR;
+    const char *why =
+        tls && fetch->detail[0] ? fetch->detail : curl_easy_strerror(code);
+
+    if (fetch->setup == 0 && fetch->connect_timeout > 0)
+        limit = fetch->connect_timeout;
+    if (fetch->sent && (code == CURLE_UNSUPPORTED_PROTOCOL ||
+                        code == CURLE_WEIRD_SERVER_REPLY))
+        why = "the answer is not HTTP/1.1";
+    if (code == CURLE_PARTIAL_FILE)
+        why = "the connection was closed in the middle of the answer";
+    if (is_closed(fetch, code))
+        why = CLOSED;
+    if (code == CURLE_OPERATION_TIMEDOUT)
+        snprintf(fetch->why, sizeof(fetch->why), "no %s in %g s",
+                 fetch->setup == 0 ? "connection" : "complete answer",
+                 (double)limit / SL_S);
+    else
+        snprintf(fetch->why, sizeof(fetch->why), "%s", why);
+}
+
+static void judge(struct sl_http_fetch *fetch, CURLcode code)
 {
     long status = 0, bytes = 0;
     const char *peer = NULL;
@@ -159,8 +186,7 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
              code == CURLE_OUT_OF_MEMORY)
         snprintf(fetch->why, sizeof(fetch->why), "out of memory");
     else if (code != CURLE_OK)
-        snprintf(fetch->why, sizeof(fetch->why), "%s",
-                 is_closed(fetch, code) ? CLOSED : why);
+        explain(fetch, code);
     else if (status != 200)
         snprintf(fetch->why, sizeof(fetch->why), "the server answers %ld%s",
                  status,
@@ -180,6 +206,7 @@ static void drop(struct sl_http_fetcher *fetcher, struct sl_http_fetch *fetch)
     struct sl_http_fetch **at = &fetcher->broken;
 
     curl_multi_remove_handle(fetcher->multi, fetch->easy);
+    curl_easy_setopt(fetch->easy, CURLOPT_ERRORBUFFER, NULL);
     while (*at && *at != fetch)
         at = &(*at)->next_broken;
     if (*at)
@@ -203,8 +230,7 @@ static void finish(struct sl_http_fetcher *fetcher)
         if (message->msg != CURLMSG_DONE)
             continue;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &fetch);
-        judge(fetch, message->data.result,
-              curl_easy_strerror(message->data.result));
+        judge(fetch, message->data.result);
         drop(fetcher, fetch);
         fetch->done(fetch); /* may begin again */
     }
@@ -263,7 +289,7 @@ static void on_mend(void *ctx)
     struct sl_http_fetch *fetch;
 
     while ((fetch = fetcher->broken)) {
-        judge(fetch, CURLE_OUT_OF_MEMORY, "");
+        judge(fetch, CURLE_OUT_OF_MEMORY);
         drop(fetcher, fetch);
         fetch->done(fetch); /* may begin again */
     }
@@ -458,6 +484,8 @@ static CURLcode set_options(CURL *easy, struct sl_http_fetch *fetch)
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, fetch);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, fetch);
+    fetch->detail[0] = '\0';
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, fetch->detail);
     return code;
 }
 

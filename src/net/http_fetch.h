@@ -65,6 +65,7 @@ struct sl_http_fetch {
     bool is_cut;       /* the answer was longer than `most` */
     bool no_socket;    /* for lack of descriptors or memory */
     bool began;        /* a request was sent, with `once` or `guard` */
+    char detail[256];  /* what curl says about an error */
     void *easy, *list; /* easy is not NULL while the request runs */
 };
 

@@ -633,7 +633,7 @@ static int write_deliveries(struct sl_database *db, struct sl_job *job,
         sl_json_member_text(w, "state",
                             state_of(state, due, lease, enabled, job->now));
         sl_writer_addf(w, ",\"attempts\":%" PRId64, tries);
-        if (state == 0)
+        if (state == 0 && enabled)
             sl_json_member_time(w, "next", due);
         sl_json_close(w, '}');
     }

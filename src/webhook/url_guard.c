@@ -29,6 +29,9 @@ static const struct range ranges[] = {
     {"100.100.100.200", METADATA,                              true },
     {"168.63.129.16",   METADATA,                              true },
     {"192.0.0.192",     METADATA,                              true },
+    {"169.254.0.23",    METADATA,                              true },
+    {"169.254.42.42",   METADATA,                              true },
+    {"fd00:42::42",     METADATA,                              true },
     {"fd00:ec2::/32",   METADATA,                              true },
     {"fd20:ce::254",    METADATA,                              true },
     {"0.0.0.0/8",       "in 0.0.0.0/8 (this network)",         false},
@@ -89,6 +92,17 @@ static const struct range *find_range(const struct sl_ip *ip)
     return sl_ip_is_v4(ip) || sl_net_has(&unicast, ip) ? NULL : &other;
 }
 
+/* A metadata service is one behind NAT64, too, which `allow` may open. */
+static const struct range *find_judged(const struct sl_ip *ip)
+{
+    const struct range *range = find_range(ip), *inner = NULL;
+    struct sl_ip v4 = sl_ip_untranslated(ip);
+
+    if (range && !sl_ip_is_v4(ip) && sl_ip_is_v4(&v4))
+        inner = find_range(&v4);
+    return inner && inner->always ? inner : range;
+}
+
 static bool is_allowed(const struct sl_ip *ip, const struct sl_url_rules *rules)
 {
     for (unsigned i = 0; i < rules->allow_count; i++)
@@ -117,7 +131,7 @@ static int refuse_port(unsigned port, struct sl_diag *diag)
 int sl_url_guard_address(const struct sl_ip *ip, unsigned port,
                          const struct sl_url_rules *rules, struct sl_diag *diag)
 {
-    const struct range *range = find_range(ip);
+    const struct range *range = find_judged(ip);
     bool allowed = is_allowed(ip, rules) && !(range && range->always);
     char text[SL_IP_TEXT];
 
@@ -397,7 +411,7 @@ int sl_url_canonical(struct sl_str url, const struct sl_webhook_url *parts,
 {
     struct sl_writer w = {.out = out};
     struct sl_str tail = sl_str_from(url, parts->is_tls ? 8 : 7);
-    bool is_v6 = parts->is_ip && memchr(parts->host.at, ':', parts->host.len);
+    bool is_v6 = parts->is_ip && !sl_ip_is_v4(&parts->ip);
     char text[SL_IP_TEXT];
     size_t len = 0;
 
@@ -408,9 +422,9 @@ int sl_url_canonical(struct sl_str url, const struct sl_webhook_url *parts,
         memchr(tail.at, '?', tail.len) == tail.at + tail.len - 1)
         tail.len--;
     sl_writer_addf(&w, "%s", parts->is_tls ? "https://" : "http://");
-    if (is_v6) {
+    if (parts->is_ip) {
         sl_ip_print(&parts->ip, text);
-        sl_writer_addf(&w, "[%s]", text);
+        sl_writer_addf(&w, is_v6 ? "[%s]" : "%s", text);
     } else {
         for (size_t i = 0; i < parts->host.len; i++) {
             char c = parts->host.at[i];

@@ -253,6 +253,7 @@ check 'and it has no next time' has "$out" '"next":null'
 check 'it is logged' said 'webhook endpoint disabled'
 waiting=$(curl -s "http://$http/v1/webhooks/messages/$message")
 check 'its messages stay' has "$waiting" '"state":"disabled"'
+check 'and have no next time either' eval '[[ ${waiting%%\"attempts\":\[*} != *\"next\"* ]]'
 ask "/v1/webhooks/endpoints/$endpoint/ping" -X POST
 check 'a ping to it is refused' answers 409
 check 'with the reason' has "$out" 'is disabled (20 attempts in a row failed)'
@@ -438,6 +439,16 @@ ask "/v1/webhooks/endpoints/$endpoint" -X PATCH -d "{\"url\":\"$long\"}"
 check 'a URL of 1900 bytes is accepted' answers 200
 ask "/v1/webhooks/endpoints/$endpoint"
 check 'and stored as it is' has "$out" "\"url\":\"$long\""
+
+# ---- members that are null ----
+
+ask "/v1/webhooks/endpoints/$endpoint"
+before=${out%,\"updated*}
+ask "/v1/webhooks/endpoints/$endpoint" -X PATCH \
+    -d '{"url":null,"events":null,"metadata":null,"enabled":null,"contact":null,"queued":null}'
+check 'a change to nothing is accepted' answers 200
+ask "/v1/webhooks/endpoints/$endpoint"
+check 'and changes nothing' test "${out%,\"updated*}" = "$before"
 
 # ---- the end ----
 

@@ -111,6 +111,7 @@ struct sl_json_body {
     bool is_array;
     unsigned index; /* in the array, of the object that is read */
     unsigned seen;  /* members of the object, one bit for each field */
+    unsigned nulls; /* those of `seen` that are null */
     struct sl_http_call *call;      /* or NULL */
     const struct sl_policy *policy; /* costs must name its limits; or NULL */
     int status; /* of the refusal, with its code and sentence */

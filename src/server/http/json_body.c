@@ -131,7 +131,7 @@ bool sl_json_body_fields(struct sl_json_body *body,
                          const struct sl_json_field *fields, unsigned count,
                          const char *unknown, void *object)
 {
-    unsigned seen = 0;
+    unsigned seen = 0, nulls = 0;
     enum sl_json_kind is;
     struct sl_str name;
 
@@ -157,12 +157,14 @@ bool sl_json_body_fields(struct sl_json_body *body,
         if (sl_json_peek(&body->json) == SL_JSON_NULL) {
             if (!sl_json_null(&body->json))
                 return sl_json_body_broken(body);
+            nulls |= 1u << i;
         } else if (!fields[i].read(body, fields[i].name,
                                    (char *)object + fields[i].offset)) {
             return false;
         }
     }
     body->seen = seen;
+    body->nulls = nulls;
     return !body->json.why || sl_json_body_broken(body);
 }
 

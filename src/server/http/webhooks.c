@@ -233,6 +233,7 @@ static const struct sl_json_field change_fields[] = {
     FIELD(reason, sl_json_body_text),
 };
 
+/* A member that is null is as if it was not there. */
 static bool read_body(struct sl_http_call *call,
                       const struct sl_json_field *fields, unsigned count,
                       void *ret, unsigned *seen)
@@ -245,7 +246,7 @@ static bool read_body(struct sl_http_call *call,
                               "the body of an endpoint is too large");
     if (sl_json_body_fields(&body, fields, count, NULL, ret) &&
         (sl_json_end(&body.json) || sl_json_body_broken(&body))) {
-        *seen = body.seen;
+        *seen = body.seen & ~body.nulls;
         return true;
     }
     return sl_json_body_answer(&body);

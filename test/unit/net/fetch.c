@@ -84,11 +84,12 @@ static const struct {
         "larger than 1000 bytes"),
     ROW("too large, as it comes", "/5", TOO_LARGE, 200, NULL,
         "larger than 1000 bytes"),
-    ROW("cut off", "/6", UNREACHABLE, 200, NULL, ""),
-    ROW("another protocol", "/7", UNREACHABLE, 0, NULL, ""),
+    ROW("cut off", "/6", UNREACHABLE, 200, NULL, "in the middle of the answer"),
+    ROW("another protocol", "/7", UNREACHABLE, 0, NULL,
+        "the answer is not HTTP/1.1"),
     ROW("in chunks", "/8", GOOD, 200, "abc", ""),
     ROW("packed: it stays so", "/9", GOOD, 200, "abc", ""),
-    ROW("no answer", "/10", UNREACHABLE, 0, "", "imeout"),
+    ROW("no answer", "/10", UNREACHABLE, 0, "", "no complete answer in 0.3 s"),
     ROW("nothing", "/11", STATUS, 204, "", "the server answers 204"),
     ROW("header fields without end", "/12", TOO_LARGE, 200, "",
         "header fields of the answer are larger than 65536 bytes"),
@@ -164,7 +165,15 @@ TEST(places)
         CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_UNREACHABLE);
         CHECK_EQ(t.fetch.body.len, 0);
         CHECK(t.fetch.why[0] != '\0');
+        CHECK(!strstr(t.fetch.why, "answer"));
     }
+    CASE("a server without TLS");
+    t.fetch.connect_timeout = 100 * SL_MS;
+    snprintf(t.url, sizeof(t.url), "https://127.0.0.1:%u/10", t.server.port);
+    ask(t.url);
+    t.fetch.connect_timeout = 0;
+    CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_UNREACHABLE);
+    CHECK_STR(t.fetch.why, "no connection in 0.1 s");
     CASE("the environment has no say");
     setenv("http_proxy", "http://127.0.0.1:1", 1);
     setenv("all_proxy", "http://127.0.0.1:1", 1);

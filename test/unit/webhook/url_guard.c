@@ -154,21 +154,25 @@ TEST(addresses)
 
 TEST(allow)
 {
-    struct sl_net nets[3];
+    struct sl_net nets[4];
     const unsigned ports[] = {8443};
-    struct sl_url_rules rules = {.allow = nets, .allow_count = 3};
+    struct sl_url_rules rules = {.allow = nets, .allow_count = 4};
     struct sl_url_rules listed = {.ports = ports, .port_count = 1};
 
     CASE("(3) allow opens ranges with all ports, but no metadata service");
     CHECK(sl_net_parse(SL_STR("127.0.0.0/8"), &nets[0]));
     CHECK(sl_net_parse(SL_STR("169.254.0.0/16"), &nets[1]));
     CHECK(sl_net_parse(SL_STR("fd00::/8"), &nets[2]));
+    CHECK(sl_net_parse(SL_STR("64:ff9b::/96"), &nets[3]));
     CHECK_EQ(judge("127.0.0.1", 9999, &rules), 0);
     CHECK_EQ(judge("::ffff:127.0.0.1", 9999, &rules), 0);
     CHECK_EQ(judge("fd12::1", 80, &rules), 0);
     CHECK_EQ(judge("169.254.1.1", 80, &rules), 0);
     CHECK_EQ(judge("169.254.169.254", 80, &rules), SLUICE_ECONF);
+    CHECK_EQ(judge("169.254.42.42", 80, &rules), SLUICE_ECONF);
     CHECK_EQ(judge("fd00:ec2::254", 80, &rules), SLUICE_ECONF);
+    CHECK_EQ(judge("64:ff9b::a9fe:a9fe", 80, &rules), SLUICE_ECONF);
+    CHECK_EQ(judge("64:ff9b::808:808", 80, &rules), 0);
     CHECK_EQ(judge("10.0.0.1", 80, &rules), SLUICE_ECONF);
     CHECK_EQ(judge("::1", 80, &rules), SLUICE_ECONF);
     CHECK_EQ(judge("8.8.8.8", 9999, &rules), SLUICE_ECONF);
@@ -265,7 +269,8 @@ static const struct {
     ROW("https://[0:0:0:0:0:ffff:7f00:0001]/", "loopback"),
     ROW("https://[::ffff:169.254.169.254]/", "metadata"),
     ROW("https://[::7f00:1]/", "IPv4 in IPv6"),
-    ROW("https://[64:ff9b::a9fe:a9fe]/", "translated"),
+    ROW("https://[64:ff9b::a9fe:a9fe]/", "metadata"),
+    ROW("https://[64:ff9b::7f00:1]/", "translated"),
     ROW("https://[2002:7f00:1::]/", "6to4"),
     ROW("https://[fd00:ec2::254]/", "metadata"),
     ROW("https://[fe80::1]/", "link-local"),
@@ -416,6 +421,8 @@ static const struct {
     {"http://example.com:443/",        "http://example.com:443/"   },
     {"http://example.com:80/",         "http://example.com/"       },
     {"https://[2606:4700:0:0::1111]/", "https://[2606:4700::1111]/"},
+    {"https://[::ffff:8.8.8.8]:80/a",  "https://8.8.8.8:80/a"      },
+    {"https://8.8.8.8/",               "https://8.8.8.8/"          },
 };
 
 TEST(spellings)
@@ -433,6 +440,7 @@ TEST(spellings)
         CHECK_EQ(sl_url_guard_read(url, &rules, &parts, &diag), 0);
         CHECK_EQ(sl_url_canonical(url, &parts, &out), 0);
         CHECK(sl_str_eq(sl_buf_str(&out), sl_str_c(spellings[i].canonical)));
+        CHECK_EQ(sl_url_guard_read(sl_buf_str(&out), &rules, &parts, &diag), 0);
         sl_buf_done(&out);
     }
 }
