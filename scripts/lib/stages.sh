@@ -6,8 +6,8 @@
 # returning non-zero. Stages run side by side, so each builds in its own folder
 # or waits for the build.
 #
-# Every program runs in plain, in clients or in asan. These parts are left out of a usual
-# run, to keep it short:
+# Every program runs in plain, in clients or in asan, today or tomorrow. These
+# parts are left out of a usual run, to keep it short; todays_tests.py chooses.
 #
 #   asan      clients, proxies, ops: they use the servers that unit, daemon and
 #             fuzz tests run under the same sanitizers. again: flows repeated
@@ -21,25 +21,29 @@
 #             ten connections and imported subjects in daemon tests, two of
 #             three kills in thread tests, seven of ten keys that flood a table;
 #             plain has them. Of daemon programs that run with two databases,
-#             the run with one of them: today's in asan, the other one in plain,
-#             tomorrow the other way round.
+#             the run with one of them: the other one is tomorrow's.
+#             Half of the conformance programs: plain has the other half, and
+#             tomorrow they change places.
 #   clients   js-next: `next build` needs a compiler of 140 MB.
 #   plain     clients: a stage of its own.
-#             daemon, dynamo, redis and shared: asan runs the same programs,
-#             except as above.
+#             daemon, dynamo, redis and shared: asan runs the same programs.
 #             Those that are shorter there are in both. Of bad, cli, flow and
-#             unit, which asan runs whole, each day another third.
+#             unit, which asan runs whole, each day another third. Of again,
+#             each day another half.
 #             Also flows of a day over the Redis protocol and with Redis
 #             (daemon-flows and the engine's flows have them), and flows of more
 #             than 500 requests with DynamoDB and gRPC
+#   tsan      of the programs with a daemon or a PostgreSQL, each day another
+#             half; asan runs them, too.
 #   memcheck  zoneinfo, yaml_bombs: large inputs to code that smaller tests reach.
 #             Each day runs another quarter of the programs.
-#   mutants   most of the list; each day tests another sixteenth. The test in
+#   mutants   most of the list; each day tests another twenty-fourth. The test in
 #             test/mutants/killers runs first; the others run only if it does
 #             not fail.
 #   check     clang-tidy's analyzer stops early, and each day reads another sixth
 #             of the files. The other checks of clang-tidy read all.
-#   property tests under sanitizers take as many steps as the mutants need
+#   smoke     link-time optimization: the packages have it.
+#   property tests under sanitizers take half as many steps as for mutants
 #
 # scripts/test --long leaves nothing out, except in memcheck.
 
@@ -49,17 +53,12 @@ all_stages=(asan plain check mutants tsan clients fuzz memcheck smoke package)
 # A property test takes SL_PROP_STEPS random steps, or SL_PROP_TIMES times its
 # own number.
 plain_times=1
-asan_steps=20000
-fuzz_seconds=2
+asan_steps=10000
+fuzz_seconds=1
 fuzz_optimization=0 # compiles in a third of the time that 1 takes
-mutant_shares=16
-memcheck_shares=4
-plain_shares=3
+mutant_shares=24
 tidy_shares=6
 patience=3 # factor for the timeouts in meson.build
-
-asan_without=(--no-suite again --no-suite clients --no-suite proxies
-    --no-suite ops --no-suite style)
 
 least_coverage=94 # percent of lines
 
@@ -78,10 +77,8 @@ take_longer() {
     fuzz_seconds=300
     fuzz_optimization=1
     mutant_shares=1
-    memcheck_shares=1
     tidy_shares=1
     patience=9
-    asan_without=()
     export SL_LONG=1 # a thousand kills and stops instead of a hundred
     export SL_TIDY_STATES=225000 # clang-tidy's default
 }
@@ -91,17 +88,23 @@ share_less() {
     [[ -n ${SL_LONG-} ]] || export SL_SHORT=1
 }
 
-# All stages of a run have the same day.
-today=$(($(date +%s) / 86400))
+# All stages of a run have the same day. SL_TEST_DAY repeats another one.
+today=${SL_TEST_DAY:-$(($(date +%s) / 86400))}
 
 # share_of SHARES: today's share of them, such as 3/16.
 share_of() {
     echo "$((today % $1 + 1))/$1"
 }
 
-# only_share K/N: every Nth line of the input, from the Kth on.
-only_share() {
-    awk -v which="${1%/*}" -v shares="${1#*/}" 'NR % shares == which % shares'
+# Set $names to the tests that stage $1 runs today of build folder $2: none,
+# which means all, in a long run.
+choose_tests() {
+    names=()
+    [[ -z ${SL_LONG-} ]] || return 0
+    mapfile -t names < <(
+        python3 scripts/lib/todays_tests.py "$1" "$2" "$today"
+    )
+    ((${#names[@]}))
 }
 
 # tally STAGE PASSED FAILED NOTE: writes the result of a stage.
@@ -142,69 +145,11 @@ stage_plain() {
     configure_plain
     build build/plain
     export SL_PROP_TIMES=$plain_times
-    if [[ -z ${SL_LONG-} ]]; then
-        mapfile -t names < <(tests_of_plain)
-    fi
+    choose_tests plain build/plain
     record_answers plain
     run_tests build/plain plain '' --no-rebuild "${names[@]}" || status=$?
     check_answers plain || status=$?
     return "$status"
-}
-
-# Programs that asan runs shorter, with SL_SHORT or SL_PROP_STEPS, or not at all.
-shorter=(daemon-addresses daemon-flows daemon-keys daemon-registered no_memory
-    policy-faults server-grpc table-flood table-history)
-
-# The daemon programs of build folder $1 that run with SQLite and with another
-# database: of each, the run that asan leaves out today.
-left_to_plain() {
-    meson introspect --tests "$1" | python3 -c '
-import json, sys
-
-names = {test["name"] for test in json.load(sys.stdin)}
-for name in sorted(names):
-    first, _, database = name.rpartition("-")
-    if first in names and first.startswith("daemon-") and \
-            database in ("leased", "postgres"):
-        print(name if int(sys.argv[1]) % 2 else first)
-' "$today"
-}
-
-# The names of the tests that a usual run of asan has, and those of $asan_without.
-tests_of_asan() {
-    local left
-
-    mapfile -t left < <(left_to_plain build/asan)
-    meson introspect --tests build/asan | python3 -c '
-import json, sys
-
-for test in json.load(sys.stdin):
-    if test["name"] not in sys.argv[1:]:
-        print(test["name"])
-' "${left[@]}"
-}
-
-# The names of the tests that a usual run of plain has; see above.
-tests_of_plain() {
-    local left
-
-    mapfile -t left < <(left_to_plain build/plain)
-    meson introspect --tests build/plain | python3 -c '
-import json, sys
-
-which, shares = map(int, sys.argv[1].split("/"))
-repeats = 0
-for test in json.load(sys.stdin):
-    suites = {suite.split(":")[-1] for suite in test["suite"]}
-    if test["name"] not in sys.argv[2:] and "again" not in suites:
-        if suites & {"clients", "daemon", "dynamo", "redis", "shared"}:
-            continue
-        if suites & {"bad", "cli", "flow", "unit"}:
-            repeats += 1
-            if repeats % shares != which % shares:
-                continue
-    print(test["name"])
-' "${SL_PLAIN_SHARE:-$(share_of "$plain_shares")}" "${shorter[@]}" "${left[@]}"
 }
 
 # The clients below clients/ in their frameworks, and clients of others, against
@@ -267,12 +212,10 @@ stage_asan() {
     export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:$reports
     find build/asan -name '*.gcda' -delete
     build build/asan # all: code that no test runs counts too
-    if [[ -z ${SL_LONG-} ]]; then
-        mapfile -t names < <(tests_of_asan)
-    fi
+    choose_tests asan build/asan
     record_answers asan
     run_tests build/asan asan "$asan_steps" --no-rebuild \
-        "${asan_without[@]}" "${names[@]}" || status=$?
+        "${names[@]}" || status=$?
     check_answers asan || status=$?
     measure_coverage || status=$?
     return "$status"
@@ -311,37 +254,22 @@ stage_memcheck() {
     configure_plain
     build build/plain
     mapfile -t names < <(
-        unit_tests build/plain base core wire policy engine |
-            grep -vxE 'no_memory|zoneinfo|yaml_bombs' |
-            only_share "$(share_of "$memcheck_shares")"
+        python3 scripts/lib/todays_tests.py memcheck build/plain "$today"
     )
     run_tests build/plain memcheck '' "${names[@]}" --no-rebuild \
         --wrapper 'valgrind -q --error-exitcode=99'
 }
 
-# unit_tests BUILD FOLDER...: the names of the unit tests of these folders.
-unit_tests() {
-    meson introspect --tests "$1" | python3 -c '
-import json, sys
-
-for test in json.load(sys.stdin):
-    if any("/unit/%s/" % name in test["cmd"][0] for name in sys.argv[1:]):
-        print(test["name"])
-' "${@:2}"
-}
-
 stage_tsan() {
-    configure_plain
-    if [[ $(meson introspect --tests build/plain) != *':threads"'* ]]; then
-        tally tsan 0 0 'skipped: no test has threads yet'
-        return
-    fi
+    local names=()
+
     configure build/tsan "${sanitized[@]}" "${unoptimized_tests[@]}" \
         -Db_sanitize=thread -Dc_args=-g1
     share_less
     report_to tsan
     export TSAN_OPTIONS=halt_on_error=1:$reports
-    run_tests build/tsan tsan "$asan_steps" --suite threads
+    choose_tests tsan build/tsan
+    run_tests build/tsan tsan "$asan_steps" --suite threads "${names[@]}"
 }
 
 # ---- fuzzing ----
@@ -468,6 +396,7 @@ EOF
 # ---- smoke test: the README's commands in a copy of the sources ----
 
 stage_smoke() {
+    [[ -n ${SL_LONG-} ]] || export SL_LTO=false
     rm -rf build/newcomer
     mkdir -p build/newcomer
     list_sources | tar -cf - -T - | tar -xf - -C build/newcomer

@@ -146,6 +146,7 @@ static void set_block_until(struct place *p, struct sl_str scope,
     job.on = on;
     job.since = until;
     ask(&p->w, &job);
+    CHECK_EQ(job.err, 0);
     CHECK_EQ(job.result, SL_JOB_DONE);
     sl_job_clear(&job);
 }
