@@ -216,6 +216,11 @@ sl_ns sl_loop_now(struct sl_loop *loop)
     return loop->now;
 }
 
+sl_ns sl_loop_instant(struct sl_loop *loop)
+{
+    return sl_clock_now(loop->clock);
+}
+
 /* A virtual clock stands still, but the network does not: without its own
  * monotonic source, the machine's is used. */
 static sl_ns read_mono(struct sl_loop *loop)

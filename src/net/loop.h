@@ -34,6 +34,9 @@ void sl_loop_stop(struct sl_loop *loop);
 /* The wall time of this turn. */
 sl_ns sl_loop_now(struct sl_loop *loop);
 
+/* The wall time at this instant, which may be later. */
+sl_ns sl_loop_instant(struct sl_loop *loop);
+
 /* Monotonic time in ns, for deadlines; read once per turn too. */
 sl_ns sl_loop_mono(struct sl_loop *loop);
 

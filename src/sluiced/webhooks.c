@@ -65,7 +65,8 @@ struct delivery {
     bool is_behind;         /* it is `after` another one */
     bool is_old;            /* its endpoint was changed after the claim */
     sl_ns claimed;          /* monotonic */
-    sl_ns began, mono;      /* when it was sent */
+    sl_ns began, mono;      /* the attempt */
+    sl_ns asked;            /* its request, behind DNS, connection and TLS */
     struct sl_http_fetch fetch;
     struct sl_buf signature;
     char id[SL_WEBHOOK_ID + 16], timestamp[48];
@@ -218,7 +219,7 @@ static bool is_public(const struct sl_http_fetch *fetch)
 /* When it has reached the destination, at the latest. */
 static sl_ns arrived_at(const struct delivery *d, sl_ns now)
 {
-    sl_ns at = d->began + d->fetch.setup + SL_PACE_ARRIVE;
+    sl_ns at = d->asked + SL_PACE_ARRIVE;
 
     return !d->fetch.sent ? 0 : at < now ? at : now;
 }
@@ -256,14 +257,17 @@ static struct sl_url_rules rules_of(const struct sl_webhooks *s)
     return sl_url_rules_of(&s->daemon->policy_source.policy->webhooks);
 }
 
-/* The address of a connection. */
+/* The address of a connection, before it is opened and before the request. On a
+ * busy machine the request may be much later than its turn of the loop began.
+ */
 static bool guard(struct sl_http_fetch *fetch, const struct sl_ip *ip,
                   unsigned port, char *why, size_t size)
 {
-    const struct delivery *d = fetch->ctx;
+    struct delivery *d = fetch->ctx;
     struct sl_url_rules rules = rules_of(d->s);
     struct sl_diag diag = {0};
 
+    d->asked = sl_loop_instant(d->s->loop);
     if (!sl_url_guard_address(ip, port, &rules, &diag))
         return true;
     snprintf(why, size, "%s", diag.sentence);
@@ -339,7 +343,7 @@ static void send_it(struct delivery *d)
     struct sl_webhooks *s = d->s;
 
     d->stage = SENDING;
-    d->began = sl_loop_now(s->loop);
+    d->began = d->asked = sl_loop_now(s->loop);
     d->mono = sl_loop_mono(s->loop);
     if (is_late(d)) {
         give_up(d, 0);

@@ -31,7 +31,7 @@
  * a connection is open after SL_PACE_CONNECT, or the attempt fails. */
 #define SL_PACE_START   (2 * SL_S)
 #define SL_PACE_CONNECT (5 * SL_S)
-#define SL_PACE_ARRIVE  (100 * SL_MS) /* a request on its way, at most */
+#define SL_PACE_ARRIVE  (250 * SL_MS) /* a request until it is read, at most */
 #define SL_PACE_LATE    (SL_PACE_START + SL_PACE_CONNECT + SL_PACE_ARRIVE)
 
 /* Are deliveries evenly spaced? */

@@ -9,7 +9,7 @@ struct tally {
     struct rig *rig;
     unsigned calls;
     char order[64];
-    sl_ns now[2], steady[2];
+    sl_ns now[2], steady[2], instant;
     struct sl_timer *timer;
 };
 
@@ -116,6 +116,7 @@ static void on_time_a(void *ctx)
         t->now[i] = sl_loop_now(t->rig->loop);
         t->steady[i] = sl_loop_mono(t->rig->loop);
     }
+    t->instant = sl_loop_instant(t->rig->loop);
 }
 
 static void test_time(void)
@@ -133,6 +134,7 @@ static void test_time(void)
     turn(&rig);
     CHECK(t.now[0] > 0);
     CHECK_EQ(t.now[0], t.now[1]);
+    CHECK(t.instant > t.now[1]);
     CHECK(t.steady[0] > 0);
     CHECK_EQ(t.steady[0], t.steady[1]);
 
