@@ -306,6 +306,72 @@ static void test_org(struct world *w)
     CHECK_EQ(waiting(w), 0);
 }
 
+#ifdef ON_POSTGRES
+#define DELIVERIES "sluice.webhook_deliveries"
+#else
+#define DELIVERIES "webhook_deliveries"
+#endif
+
+static unsigned replay(struct world *w, const char *id)
+{
+    struct sl_webhook_job webhook = {.op = SL_WEBHOOK_REPLAY,
+                                     .id = sl_str_c(id)};
+    struct sl_job job;
+
+    CHECK_EQ(run_job(w, &sl_alloc_libc, &job, &webhook), 0);
+    sl_job_clear(&job);
+    return webhook.deliveries;
+}
+
+/* Deletes old rows; returns how many. */
+static uint64_t retain(struct world *w)
+{
+    struct sl_job job;
+
+    sl_job_init(&job, SL_JOB_RETAIN, &sl_alloc_libc);
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    sl_job_clear(&job);
+    return job.units;
+}
+
+/* What waited for a deleted endpoint would wait forever. */
+static void test_gone(struct world *w)
+{
+    struct sl_webhook_job drop = {.op = SL_WEBHOOK_DROP_ENDPOINT,
+                                  .id = S("gone")};
+    struct sl_job job;
+
+    CASE("a message is sent again to the endpoints that are left");
+    CHECK_EQ(put_endpoint(w, "gone", "gamma"), 0);
+    CHECK_EQ(put_endpoint(w, "left", "gamma"), 0);
+    put_messages(w, "gamma", 0, 2);
+    CHECK_EQ(claim(w, &sl_alloc_libc), 0);
+    CHECK_EQ(claimed.count, 4);
+    CHECK_EQ(record(w, &sl_alloc_libc, 200), 0);
+    CHECK_EQ(replay(w, "gamma0000"), 2);
+    CHECK_EQ(waiting(w), 2);
+    CHECK_EQ(run_job(w, &sl_alloc_libc, &job, &drop), 0);
+    sl_job_clear(&job);
+    CHECK_EQ(waiting(w), 1);
+    CHECK_EQ(replay(w, "gamma0000"), 1);
+    CHECK_EQ(replay(w, "gamma0001"), 1);
+    CHECK_EQ(waiting(w), 2);
+    CHECK_EQ(claim(w, &sl_alloc_libc), 0);
+    CHECK_EQ(claimed.count, 2);
+    CHECK_EQ(record(w, &sl_alloc_libc, 200), 0);
+    CASE("what was queued for one just when it was deleted expires");
+    world_stop(w);
+    CHECK(backed_fill(w->path, "UPDATE " DELIVERIES
+                               " SET state = 0 WHERE message = 'gamma0001' AND"
+                               " endpoint = 'gone'"));
+    CHECK_EQ(world_start(w, &(struct sl_diag){0}), 0);
+    CHECK_EQ(waiting(w), 1);
+    w->now += 31 * SL_DAY;
+    CHECK(retain(w) > 0);
+    CHECK_EQ(waiting(w), 0);
+}
+
 /* ---- the nth allocation ---- */
 
 /* Claims and records with memory that fails, ours and that of the job, and then
@@ -530,6 +596,7 @@ int main(void)
     test_order(&w);
     test_changed(&w);
     test_org(&w);
+    test_gone(&w);
     test_memory(&w);
 #ifdef ON_POSTGRES
     test_upgrade(&w);
