@@ -321,16 +321,17 @@ void sl_account(const struct sl_region *r, uint64_t from, uint64_t to)
         account_one(r, limit_of(to), true);
 }
 
-void sl_recount(const struct sl_region *r)
+void sl_account_all(const struct sl_region *r, const uint64_t *keys)
 {
-    struct sl_region_head *head = sl_region_head(r);
+    uint64_t over = 0;
 
-    atomic_store(&head->over, 0);
-    for (uint64_t i = 0; i < SL_LIMITS; i++)
-        atomic_store(&sl_region_limit(r, i)->occupied, 0);
-    for (uint64_t b = 0; b < head->buckets; b++)
-        for (unsigned i = 0; i < SL_SLOTS; i++)
-            sl_account(r, 0, sl_load(r, sl_tag_at(r, (struct sl_slot){b, i})));
+    for (uint64_t i = 0; i < SL_LIMITS; i++) {
+        struct sl_limit_entry *e = sl_region_limit(r, i);
+
+        atomic_store(&e->occupied, keys[i]);
+        over += sl_sub_floor(keys[i], sl_peek(&e->kept));
+    }
+    atomic_store(&sl_region_head(r)->over, over);
 }
 
 /* Empties a slot that owes nothing. */

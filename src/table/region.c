@@ -819,16 +819,22 @@ static void recover(const struct sl_region *r)
     atomic_store(&sl_region_head(r)->has_dead, 0);
 }
 
-static bool possible_bucket(const struct sl_region *r, uint64_t number)
+/* Counts its slots in use to keys[], by limit. */
+static bool possible_bucket(const struct sl_region *r, uint64_t number,
+                            uint64_t *keys)
 {
     const struct sl_bucket *b = sl_region_bucket(r, number);
 
     if (sl_is_locked(sl_peek(&b->word[0])))
         return false;
-    for (unsigned i = 0; i < SL_SLOTS; i++)
+    for (unsigned i = 0; i < SL_SLOTS; i++) {
+        uint64_t tag = sl_peek(&b->word[sl_tag_word(i)]);
+
         if (sl_is_locked(sl_peek(&b->word[sl_cell_word(i)])) ||
-            !possible_tag(r, sl_peek(&b->word[sl_tag_word(i)])))
+            !possible_tag(r, tag))
             return false;
+        keys[tag >> SL_TAG_BITS] += tag != 0;
+    }
     return true;
 }
 
@@ -865,16 +871,17 @@ static int check_records(const struct sl_region *r, struct sl_diag *diag)
 int sl_region_check(const struct sl_region *r, struct sl_diag *diag)
 {
     const struct sl_region_head *head = sl_region_head(r);
+    uint64_t keys[SL_LIMITS] = {0};
     int err = check_records(r, diag);
 
     if (err)
         return err;
     for (uint64_t i = 0; i < head->buckets; i++)
-        if (!possible_bucket(r, i))
+        if (!possible_bucket(r, i, keys))
             return sl_diag_error(diag, SLUICE_EDAMAGE,
                                  "bucket %" PRIu64 " in it is damaged", i);
     if (!possible_holds(r))
         return sl_diag_error(diag, SLUICE_EDAMAGE, "a hold in it is damaged");
-    sl_recount(r);
+    sl_account_all(r, keys);
     return 0;
 }

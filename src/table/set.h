@@ -227,8 +227,9 @@ bool sl_evict_find(struct sl_intent *intent, const struct sl_slot_key *key,
 /* Updates the slot counts after a slot has changed its tag (0: empty). */
 void sl_account(const struct sl_region *r, uint64_t from, uint64_t to);
 
-/* Recomputes the slot counts; only while no other thread uses the region. */
-void sl_recount(const struct sl_region *r);
+/* Sets the slot counts of all limits to keys[]; only while no other thread uses
+ * the region. */
+void sl_account_all(const struct sl_region *r, const uint64_t *keys);
 
 /* Empties slots that owe nothing, in the `buckets` buckets after the last
  * sweep. Returns their number. */
