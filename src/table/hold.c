@@ -501,6 +501,8 @@ static bool take_ready(struct sl_set *set)
         sl_actors_reap(&set->table->actors);
         h->claimed = sl_hold_record_claim(set->intent, parts, record);
     }
+    if (h->claimed)
+        sl_hold_record_note_next(set->table, record->number);
     h->expires = sl_ns_add_sat(set->now, record->life);
     if (h->expires == SL_NS_MAX)
         h->expires--;
@@ -575,6 +577,7 @@ enum sl_set_result sl_table_hold(struct sl_table *table, struct sl_part *parts,
     struct holding h; /* two kilobytes, mostly unused */
 
     sl_hold_record_prefetch(&table->region, id);
+    sl_hold_record_fetch_next(table, id);
     h.extra = (struct sl_set_extra){take_ready, take_join, NULL, leave};
     h.record.id = id;
     h.record.life = life;

@@ -120,6 +120,38 @@ void sl_hold_record_prefetch(const struct sl_region *r, struct sl_hold_id id)
         __builtin_prefetch(at + i, 1);
 }
 
+static void fetch_body(const struct sl_region *r, uint64_t number)
+{
+    const char *body = (const char *)body_of(r, number);
+
+    __builtin_prefetch(body, 1);
+    __builtin_prefetch(body + 64, 1);
+    __builtin_prefetch(body + 128, 1);
+}
+
+void sl_hold_record_fetch_next(const struct sl_table *table,
+                               struct sl_hold_id id)
+{
+    uint64_t block = block_of(&table->region, id, 0);
+    unsigned next;
+
+    if (block == NO_BLOCK)
+        return;
+    next = atomic_load_explicit(&table->hold_next[block % SL_HOLD_NEXT],
+                                memory_order_relaxed);
+    fetch_body(&table->region, block * SL_HOLD_BLOCK + next);
+}
+
+void sl_hold_record_note_next(struct sl_table *table, uint64_t claimed)
+{
+    uint64_t block = claimed / SL_HOLD_BLOCK;
+
+    if (is_short(&table->region, block))
+        atomic_store_explicit(&table->hold_next[block % SL_HOLD_NEXT],
+                              (unsigned char)((claimed + 1) % SL_HOLD_BLOCK),
+                              memory_order_relaxed);
+}
+
 /* ---- reading ---- */
 
 struct sl_cell sl_hold_record_head_at(const struct sl_intent *intent,
@@ -305,12 +337,9 @@ static bool claim(const struct sl_intent *intent, struct sl_hold_id id,
 {
     const struct sl_region *r = intent->region;
     sl_word *head = sl_region_word(r, pick->at);
-    const char *body = (const char *)body_of(r, pick->number);
     bool done;
 
-    __builtin_prefetch(body, 1); /* filled soon */
-    __builtin_prefetch(body + 64, 1);
-    __builtin_prefetch(body + 128, 1);
+    fetch_body(r, pick->number); /* filled soon */
     record_claim(intent, pick->at);
     SL_STEP(SL_STEP_CLAIM);
     done = sl_swap_pair(head, pick->head, sl_hold_record_claimed(intent, id));

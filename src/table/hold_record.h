@@ -123,7 +123,16 @@ SL_MUST_USE bool sl_hold_record_read(const struct sl_intent *intent,
                                      uint64_t number, struct sl_cell head,
                                      struct sl_hold_record *ret);
 
+/* The memory of a hold's head. */
 void sl_hold_record_prefetch(const struct sl_region *r, struct sl_hold_id id);
+
+/* The body that a new hold will probably be written to. Records of a block are
+ * mostly claimed in turns, because the one that expires first is reused first.
+ * So the table notes for each block which one comes next. The body is fetched
+ * together with the heads, not after them. A wrong guess costs time alone. */
+void sl_hold_record_fetch_next(const struct sl_table *table,
+                               struct sl_hold_id id);
+void sl_hold_record_note_next(struct sl_table *table, uint64_t claimed);
 
 /* Finds the record of `id`, held or ended. */
 SL_MUST_USE bool sl_hold_record_find(const struct sl_intent *intent,

@@ -439,6 +439,7 @@ void sl_table_init(struct sl_table *table, const struct sl_region *region,
     table->region = *region;
     table->on_full = on_full;
     memset(table->memo, 0, sizeof(table->memo));
+    memset(table->hold_next, 0, sizeof(table->hold_next));
     sl_actors_init(&table->actors, &table->region);
 }
 

@@ -23,6 +23,7 @@
 #include "table/part.h"
 
 #define SL_SAVED_ANSWERS 4096 /* in rows of two */
+#define SL_HOLD_NEXT     8192 /* blocks of holds whose next record is known */
 
 struct sl_table {
     struct sl_region region;
@@ -31,6 +32,7 @@ struct sl_table {
     struct sl_saved_answer {
         _Alignas(16) sl_word word[2];
     } memo[SL_SAVED_ANSWERS]; /* when permits come back: see hold_record.h */
+    _Atomic unsigned char hold_next[SL_HOLD_NEXT]; /* see hold_record.h, too */
 };
 
 enum sl_set_result {

@@ -297,6 +297,44 @@ TEST(in_order)
 
 /* ---- many ---- */
 
+/* Compares what is noted before and after a hold: the block whose record was
+ * claimed, if it was the record that had been guessed, else SL_HOLD_NEXT. */
+static unsigned block_guessed(const unsigned char *before)
+{
+    unsigned found = SL_HOLD_NEXT;
+
+    for (unsigned i = 0; i < SL_HOLD_NEXT; i++) {
+        unsigned char now = atomic_load(&table.hold_next[i]);
+
+        if (now == before[i])
+            continue;
+        if (found != SL_HOLD_NEXT || now != (before[i] + 1) % SL_HOLD_BLOCK)
+            return SL_HOLD_NEXT;
+        found = i;
+    }
+    return found;
+}
+
+TEST(next_record)
+{
+    unsigned char before[SL_HOLD_NEXT];
+    unsigned wrong = 0;
+
+    CASE("holds that end in turns use the records that were guessed");
+    begin();
+    for (unsigned i = 0; i < 40 * SL_HOLD_BLOCK; i++) {
+        sl_ns now = NOW + i * SL_MS;
+
+        for (unsigned n = 0; n < SL_HOLD_NEXT; n++)
+            before[n] = atomic_load(&table.hold_next[n]);
+        CHECK_EQ(hold_at(&table, &pool, "a", 1, i, SL_S, now), SL_SET_ALLOW);
+        CHECK_EQ(release_at(&table, i, now), SL_HOLD_HELD);
+        wrong += block_guessed(before) >= sl_region_head(&table.region)->shorts;
+    }
+    CHECK_EQ(wrong, 0);
+    end();
+}
+
 TEST(all_parts)
 {
     struct sl_part parts[SL_PARTS];
