@@ -47,8 +47,9 @@
 #
 # scripts/test --long leaves nothing out, except in memcheck.
 
-# Long stages first. clients and memcheck need the build of plain.
-all_stages=(asan plain check mutants tsan clients fuzz memcheck smoke package)
+# Long stages first, and short ones last, so that both cores work to the end.
+# clients and memcheck need the build of plain.
+all_stages=(asan plain tsan clients check mutants package smoke fuzz memcheck)
 
 # A property test takes SL_PROP_STEPS random steps, or SL_PROP_TIMES times its
 # own number.
@@ -67,8 +68,8 @@ least_coverage=94 # percent of lines
 sanitized=(-Dtests=true -Ddebug=false -Db_lundef=false)
 unoptimized_tests=(-Doptimization=0 -Dlib_optimization=1)
 
-# Most tests wait for processes and sockets: two per core.
-at_a_time=$((2 * $(nproc)))
+# Most tests wait for processes and sockets: three per core.
+at_a_time=$((3 * $(nproc)))
 
 # scripts/test --long
 take_longer() {

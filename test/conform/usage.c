@@ -331,7 +331,7 @@ int main(int argc, char **argv)
     static struct history h;
     struct sl_diag diag = {0};
 
-    alarm(110); /* ends what hangs */
+    alarm(300); /* ends what hangs */
     CHECK(mkdtemp(folder) != NULL);
     snprintf(path, sizeof(path), "%s/usage.db", folder);
     if (strcmp(on, "file") == 0)

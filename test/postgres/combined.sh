@@ -60,11 +60,12 @@ b_http=$http b_admin=$admin b_pid=$pid
 
 # ---- row 7: Redis is flushed ----
 
-# passes ORG: how many single units of `minutes` pass, at both daemons
+# passes ORG: how many of twenty single units of `minutes` pass, at both
+# daemons
 passes() {
     local i n=0
 
-    for ((i = 0; i < 130; i++)); do
+    for ((i = 0; i < 20; i++)); do
         http=$a_http
         ((i % 2 == 0)) || http=$b_http
         take transcribe "$1" 1

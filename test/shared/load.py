@@ -49,7 +49,7 @@ def run(where):
     while time.monotonic() < until and not (until_refused and in_a_row >= 30):
         word = ask(client)
         if not until_refused:
-            time.sleep(0.002)  # others are at work on this machine, too
+            time.sleep(0.005)  # others are at work on this machine, too
         if word == "unanswered":
             break
         in_a_row = in_a_row + 1 if word == "denied" else 0

@@ -338,7 +338,7 @@ int main(void)
 {
     struct page *page = shared_pages(sizeof(struct page));
 
-    alarm(200); /* no test hangs */
+    alarm(300); /* no test hangs */
 #ifdef SL_HOOKS
     sl_step_hook = give_way;
 #endif

@@ -213,7 +213,7 @@ int main(void)
     char path[64];
     int log[2];
 
-    alarm(100);
+    alarm(300);
     if (pipe(log))
         return 1;
     sl_log_open(SL_LOG_INFO, SL_LOG_AUTO, log[1]);

@@ -281,7 +281,7 @@ TEST(errno)
 
 int main(void)
 {
-    alarm(60);
+    alarm(300);
     if (pipe2(pipes, O_NONBLOCK))
         return 1;
     RUN_TESTS();

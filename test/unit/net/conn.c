@@ -453,7 +453,7 @@ int main(void)
 {
     struct rig rig;
 
-    alarm(60);
+    alarm(300);
     rig_open(&rig, NULL);
     RUN_TESTS_WITH(&rig);
     CASE("no connection is left");

@@ -232,7 +232,7 @@ int main(void)
     struct rig rig;
     struct sl_clock clock;
 
-    alarm(60);
+    alarm(300);
     by_hand = 1000 * SL_S;
     sl_clock_init_sources(&clock, read_hand, read_hand, NULL);
     rig_open(&rig, &clock);

@@ -168,7 +168,7 @@ int main(void)
 {
     unsigned n = 0;
 
-    alarm(60);
+    alarm(300);
     event_set_mem_functions(give, change, take_back);
     CASE("with the nth allocation failing: an error, no crash, no leak");
     do {

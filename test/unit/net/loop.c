@@ -242,7 +242,7 @@ int main(void)
     struct rig rig;
     struct tally t = {.rig = &rig};
 
-    alarm(60);
+    alarm(300);
     rig_open(&rig, NULL);
     RUN_TESTS_WITH(&rig);
     CASE("what is posted to a loop that closes is forgotten");

@@ -234,7 +234,7 @@ int main(void)
 {
     struct rig rig;
 
-    alarm(90);
+    alarm(300);
     make_files();
     rig_open(&rig, NULL);
     test_files();

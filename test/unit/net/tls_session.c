@@ -231,7 +231,7 @@ int main(void)
 {
     struct rig rig;
 
-    alarm(90);
+    alarm(300);
     make_files();
     rig_open(&rig, NULL);
     RUN_TESTS_WITH(&rig);

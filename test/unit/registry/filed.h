@@ -56,7 +56,7 @@ static inline void world_folder(struct world *w)
         printf("Bail out! no loop\n");
         exit(1);
     }
-    alarm(110); /* ends what hangs */
+    alarm(300); /* ends what hangs */
 }
 
 static inline void world_open(struct world *w)

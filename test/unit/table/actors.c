@@ -197,7 +197,7 @@ int main(void)
         "two tables of one process do not share records",
         "a number never comes again"};
 
-    alarm(60);
+    alarm(300);
     snprintf(dir, sizeof(dir), "/tmp/sluice-actors-XXXXXX");
     if (!mkdtemp(dir))
         return 1;

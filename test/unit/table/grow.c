@@ -226,7 +226,7 @@ TEST(bad_heads)
 
 int main(void)
 {
-    alarm(120);
+    alarm(300);
     snprintf(dir, sizeof(dir), "/tmp/sluice-grow-XXXXXX");
     if (!mkdtemp(dir))
         return 1;

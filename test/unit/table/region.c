@@ -492,7 +492,7 @@ TEST(versions)
 
 int main(void)
 {
-    alarm(60);
+    alarm(300);
     snprintf(dir, sizeof(dir), "/tmp/sluice-region-XXXXXX");
     if (!mkdtemp(dir))
         return 1;
