@@ -183,9 +183,10 @@ void sl_fill_deadline(struct sl_build *b, const struct sl_schema_key *row,
 {
     sl_ns deadline = sl_build_duration(b, node, SL_NS_NONE);
 
-    if (deadline == 0)
+    if (deadline != SL_NS_NONE &&
+        (deadline < SL_DEADLINE_LEAST || deadline > SL_DEADLINE_MOST))
         sl_build_error(b, node,
-                       "`deadline` must be longer than 0" SL_HINT
+                       "`deadline` must be between 1ms and 10s" SL_HINT
                        "deadline: 20ms");
     sl_schema_set(row, into, deadline == SL_NS_NONE ? 0 : deadline);
 }

@@ -436,6 +436,10 @@ struct sl_error_form {
 };
 
 /* Settings of the daemon; 0 and "" are not written. */
+/* Of a take from a remote store. */
+#define SL_DEADLINE_LEAST SL_MS
+#define SL_DEADLINE_MOST  (10 * SL_S)
+
 struct sl_server_conf {
     bool has_listen;
     struct sl_str http, grpc, resp, admin;

@@ -23,9 +23,6 @@
 #define TOKEN_MOST       ((size_t)4096)
 #define KEY_LEAST        32 /* bytes */
 
-#define DEADLINE_LEAST SL_MS
-#define DEADLINE_MOST  (10 * SL_S)
-
 #define USAGE_IN_MEMORY "sqlite::memory:" /* ends with the process */
 
 /* Refuses the value of a setting, with its name: "--memory", "SLUICE_MEMORY",
@@ -789,7 +786,7 @@ static int read_journal(struct sl_settings *s, struct sl_diag *diag)
 static int check_deadline(struct sl_settings *s, struct sl_diag *diag)
 {
     if ((!s->shared && !s->in_postgres && !s->subjects_in_dynamo) ||
-        (s->deadline >= DEADLINE_LEAST && s->deadline <= DEADLINE_MOST))
+        (s->deadline >= SL_DEADLINE_LEAST && s->deadline <= SL_DEADLINE_MOST))
         return 0;
     return refuse(
         s, SL_SET_deadline, diag,
