@@ -114,7 +114,7 @@ static void open_bench(struct bench *b, unsigned routes, unsigned plain)
     b->routes = b->count = routes;
     b->now = INT64_C(1790000000) * SL_S;
     sl_check_init(&b->check, b->engine, &at_once, &sl_alloc_libc);
-    sl_check_hold(&b->check);
+    sl_check_ref_policy(&b->check);
     sl_arena_init(&b->arena, 1 << 20, &sl_alloc_libc);
     sl_arena_init(&b->texts, 1 << 20, &sl_alloc_libc);
     make_requests(b);

@@ -1,5 +1,5 @@
 /* bucket.h -- the take of a bucket, inline: the table's fast path keeps its
- * result in registers. What a bucket is stands in bucket.c.
+ * result in registers. bucket.c explains what a bucket is.
  */
 #ifndef SL_CORE_BUCKET_H
 #define SL_CORE_BUCKET_H

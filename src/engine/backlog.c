@@ -99,7 +99,7 @@ void sl_engine_backlog_share(struct sl_engine *engine, struct sl_loop *loop,
                              struct sl_str name, uint64_t depth, sl_ns now,
                              sl_backlog_shared_f *done, void *ctx)
 {
-    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *active = sl_engine_ref_policy(engine, NULL);
     struct backlog_call *own;
 
     if (!begin(engine, loop, active->policy->env, name, now, &own)) {
@@ -112,18 +112,18 @@ void sl_engine_backlog_share(struct sl_engine *engine, struct sl_loop *loop,
                              "%" PRIu64 " %" PRId64, depth, (int64_t)now);
         send(engine, own, SL_REPEAT_PUT);
     }
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
 }
 
 void sl_engine_backlog_refresh(struct sl_engine *engine, struct sl_loop *loop,
                                sl_ns now)
 {
-    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *active = sl_engine_ref_policy(engine, NULL);
     struct backlog_call *own;
 
     for (unsigned i = 0; i < active->policy->backlog_count; i++)
         if (begin(engine, loop, active->policy->env,
                   active->policy->backlogs[i], now, &own))
             send(engine, own, SL_REPEAT_LOOK);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
 }

@@ -12,7 +12,8 @@
  *
  * advance() runs until the check is answered or something else must answer
  * first: a lookup, the store, a wait queue. That calls sl_check_resume(), which
- * runs advance() again. A state without a take is skipped. sl_check_reset()
+ * runs advance() again. TAKE, COUNT_DENIED, SHADOW and
+ * NEXT_UNIT are skipped if they have nothing to take. sl_check_reset()
  * has a state of its own, RESET. A denied TAKE is tried again in CREDITS if
  * all limits that deny have credits.
  *
@@ -180,7 +181,7 @@ static int find_paths(struct sl_check *c, const struct sl_request *request,
 
 /* The decision shows the first route that has limits: its endpoint, its
  * headers, its `report`. */
-static const struct sl_route *choose_face(const struct routes *routes)
+static const struct sl_route *choose_shown_route(const struct routes *routes)
 {
     for (unsigned i = 0; i < routes->count; i++)
         if (routes->list[i]->rule_count > 0)
@@ -208,7 +209,7 @@ static int find_routes(struct sl_check *c, const struct sl_request *request,
         err = find_paths(c, request, ret);
     }
     if (!err)
-        d->route = choose_face(ret);
+        d->route = choose_shown_route(ret);
     return err;
 }
 
@@ -330,9 +331,9 @@ static int show(struct sl_check *c, const struct sl_rule_cost *rules,
                                 : err;
 }
 
-/* Is the key of a limit read or changed for any caller? Reports of usage count
- * always. */
-static bool is_any_key(const struct sl_request *request)
+/* Does the request name its key itself (the keys API, a report of usage)? Then
+ * it is allowed also for blocked and unknown callers. */
+static bool names_its_key(const struct sl_request *request)
 {
     return request->key_scopes || request->charge || request->give_back ||
            request->metered;
@@ -356,7 +357,7 @@ static int add_named_limit(struct sl_check *c)
         return 0;
     usual.rule = &d->policy->rules[index];
     usual.cost = usual.rule->cost;
-    if (!is_any_key(c->request)) {
+    if (!names_its_key(c->request)) {
         if (is_let_pass(c))
             return 0;
         refuse_unknown(c);
@@ -415,9 +416,9 @@ static int add_routes(struct sl_check *c, const struct routes *routes)
     return d->reason == SL_REASON_NONE ? show(c, rules, count) : 0;
 }
 
-/* The entries that the route of a descriptor does not fix are the scope
- * `descriptor`. */
-static int keep_open_values(struct sl_check *c)
+/* The key of the scope `descriptor`: the entries whose values the route of the
+ * descriptor leaves open. */
+static int set_descriptor_scope(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_request *request = c->request;
@@ -436,8 +437,8 @@ static void refuse_blocked(struct sl_check *c)
     struct sl_decision *d = &c->decision;
     const char *of;
     const struct sl_subject *blocked =
-        is_any_key(c->request) ? NULL
-                               : sl_auth_info_blocked(c->known, d->now, &of);
+        names_its_key(c->request) ? NULL
+                                  : sl_auth_info_blocked(c->known, d->now, &of);
     const struct sl_block *block;
 
     if (!blocked)
@@ -480,7 +481,7 @@ static int add_limits(struct sl_check *c)
         return add_named_limit(c);
     err = find_routes(c, request, &routes);
     if (!err)
-        err = keep_open_values(c);
+        err = set_descriptor_scope(c);
     if (err)
         return sl_diag_error(&c->diag, err, "out of memory");
     c->preflight = is_preflight(request);
@@ -868,7 +869,7 @@ void sl_check_finish(struct sl_check *c, int err)
 static void start_again(struct sl_check *c)
 {
     c->requests = &c->again;
-    sl_check_hold(c);
+    sl_check_ref_policy(c);
     sl_idempotency_retry(&c->decision, true);
     open(c);
     sl_idempotency_retry(&c->decision, false);
@@ -982,14 +983,14 @@ void sl_check_init(struct sl_check *c, struct sl_engine *engine,
 
 void sl_check_done(struct sl_check *c)
 {
-    sl_active_policy_release(c->active);
+    sl_active_policy_unref(c->active);
     c->active = NULL;
     sl_arena_done(&c->decision.arena);
 }
 
-struct sl_active_policy *sl_check_hold(struct sl_check *c)
+struct sl_active_policy *sl_check_ref_policy(struct sl_check *c)
 {
-    c->active = sl_engine_hold(c->engine, c->active);
+    c->active = sl_engine_ref_policy(c->engine, c->active);
     return c->active;
 }
 
@@ -1007,7 +1008,7 @@ void sl_check_start(struct sl_check *c, const struct sl_request *requests,
     c->diag.sentence[0] = '\0';
     c->verified.webhook = c->engine_ctx->webhook;
     if (!c->active)
-        sl_check_hold(c);
+        sl_check_ref_policy(c);
     open(c);
     advance(c);
 }

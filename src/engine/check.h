@@ -141,7 +141,7 @@ void sl_check_done(struct sl_check *check);
 
 /* Take a reference to the active policy, for callers that read it first. The
  * next sl_check_start() uses this policy. */
-struct sl_active_policy *sl_check_hold(struct sl_check *check);
+struct sl_active_policy *sl_check_ref_policy(struct sl_check *check);
 
 /* Evaluate `count` requests as one decision. `requests` and what they point
  * to stay valid until done(). check->err is SLUICE_ENOENT if a named limit

@@ -17,8 +17,6 @@
 #include "engine/engine_int.h"
 #include "engine/render.h"
 
-/* Retry-After while the registry does not answer. */
-
 static const struct {
     int status;
     const char *code;
@@ -109,7 +107,7 @@ static int find_shown(const struct sl_decision *d, int wanted)
 }
 
 /* Of several requests, the decision shows the route of the denied one. */
-static void choose_face(struct sl_decision *d)
+static void choose_shown(struct sl_decision *d)
 {
     for (unsigned i = 0; i < d->side_count && d->side_count > 1; i++)
         if (d->sides[i].shown >> d->by & 1) {
@@ -158,7 +156,7 @@ void sl_decision_conclude(struct sl_decision *d)
     if (d->never)
         d->retry_in = SL_NS_NONE;
     if (d->by >= 0)
-        choose_face(d);
+        choose_shown(d);
     choose_numbers(d);
     if (d->no_numbers || d->replayed)
         return;

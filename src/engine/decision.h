@@ -210,8 +210,8 @@ struct sl_limit_view {
     uint64_t used;          /* uncapped: total usage */
     uint64_t cost;
     struct sl_str cost_from; /* where it was read: "body./max_tokens"; or "" */
-    bool on_report; /* takes nothing, and is denied if nothing is left */
-    unsigned share; /* on_local: daemons that share the limit */
+    bool on_report;   /* takes nothing, and is denied if nothing is left */
+    unsigned sharers; /* on_local: daemons that share the limit */
     const struct sl_limit_view *pays_for; /* credits: a limit that they may pay
                                            * for; NULL: no credits */
     uint64_t credited;       /* cost that credits have paid; then `cost` is 0 */

@@ -12,7 +12,7 @@
 #define TEXTS_MAX  ((size_t)4 << 20)
 #define NAME_MAX_  96 /* a limit's name, and what marks a candidate */
 
-void sl_active_policy_release(struct sl_active_policy *active)
+void sl_active_policy_unref(struct sl_active_policy *active)
 {
     if (!active || atomic_fetch_sub(&active->refs, 1) != 1)
         return;
@@ -383,13 +383,12 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
         active = atomic_exchange(&engine->active, active);
     }
     pthread_mutex_unlock(&engine->lock);
-    sl_active_policy_release(
-        active); /* the old one, or the new one on failure */
+    sl_active_policy_unref(active); /* the old one, or the new one on failure */
     return err;
 }
 
-struct sl_active_policy *sl_engine_hold(struct sl_engine *engine,
-                                        struct sl_active_policy *held)
+struct sl_active_policy *sl_engine_ref_policy(struct sl_engine *engine,
+                                              struct sl_active_policy *held)
 {
     struct sl_active_policy *active;
 
@@ -400,7 +399,7 @@ struct sl_active_policy *sl_engine_hold(struct sl_engine *engine,
     active = atomic_load(&engine->active);
     atomic_fetch_add(&active->refs, 1);
     pthread_mutex_unlock(&engine->lock);
-    sl_active_policy_release(held);
+    sl_active_policy_unref(held);
     return active;
 }
 
@@ -430,10 +429,10 @@ bool sl_engine_is_kept(struct sl_engine *engine, struct sl_str name)
 int sl_engine_switch(struct sl_engine *engine, struct sl_str name, int on,
                      struct sl_diag *diag)
 {
-    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *active = sl_engine_ref_policy(engine, NULL);
     int index = sl_policy_feature(active->policy, name);
 
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     if (index < 0)
         return sl_diag_error(diag, SLUICE_ENOENT,
                              "the policy has no feature \"%.*s\"",
@@ -484,7 +483,7 @@ void sl_engine_close(struct sl_engine *engine)
 {
     if (!engine)
         return;
-    sl_active_policy_release(atomic_load(&engine->active));
+    sl_active_policy_unref(atomic_load(&engine->active));
     sl_debts_close(engine->debts);
     for (unsigned i = 0; i < SL_DECISION_CLAIMS; i++)
         sl_replay_cache_close(engine->caches[i]);
@@ -734,13 +733,13 @@ void sl_engine_take(struct sl_engine *engine, struct sl_decision *d)
 
 int sl_engine_forget(struct sl_engine *engine, struct sl_diag *diag)
 {
-    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *active = sl_engine_ref_policy(engine, NULL);
     struct sl_store *local = engine->local;
     int err;
 
     engine->local = NULL;
     err = sl_engine_use(engine, active->policy, diag);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     if (err) {
         sl_store_close(engine->local);
         engine->local = local;

@@ -108,10 +108,10 @@ struct sl_queues *sl_engine_queues(struct sl_engine *engine);
 
 /* A reference to the active policy. `held` (NULL at first) is the caller's
  * reference so far; it is released if the policy has changed. */
-struct sl_active_policy *sl_engine_hold(struct sl_engine *engine,
-                                        struct sl_active_policy *held);
+struct sl_active_policy *sl_engine_ref_policy(struct sl_engine *engine,
+                                              struct sl_active_policy *held);
 
 /* NULL is allowed. */
-void sl_active_policy_release(struct sl_active_policy *active);
+void sl_active_policy_unref(struct sl_active_policy *active);
 
 #endif

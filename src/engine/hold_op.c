@@ -25,7 +25,7 @@ void sl_hold_op_init(struct sl_hold_op *op, struct sl_engine *engine,
 
 void sl_hold_op_done(struct sl_hold_op *op)
 {
-    sl_active_policy_release(op->active);
+    sl_active_policy_unref(op->active);
     op->active = NULL;
     sl_alloc_free(op->alloc, op->actual, op->actual_room * sizeof(*op->actual));
     op->actual = NULL;
@@ -307,7 +307,7 @@ void sl_hold_op_begin(struct sl_hold_op *op,
     op->busy = true;
     op->verb = question->verb;
     op->diag.sentence[0] = '\0';
-    op->active = sl_engine_hold(op->engine, op->active);
+    op->active = sl_engine_ref_policy(op->engine, op->active);
     err = prepare(op, question);
     if (!err && has_no_room(op))
         err = sl_diag_error(&op->diag, SLUICE_ESTORE,

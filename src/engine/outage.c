@@ -7,6 +7,8 @@
  * A debt is what passed or was refunded for one key. Debts are in a hash table
  * by their names. A debt that is being sent is not in the table; what passes
  * for its key meanwhile is a new debt.
+ *
+ * What is answered while the store fails: sl_outage_conclude().
  */
 #include <pthread.h>
 #include <string.h>
@@ -92,7 +94,7 @@ static void debt_free(struct debt *debt)
 {
     struct sl_debts *debts = debt->debts;
 
-    sl_active_policy_release(debt->active);
+    sl_active_policy_unref(debt->active);
     sl_alloc_free(debts->alloc, debt, debt->size);
 }
 
@@ -148,7 +150,7 @@ static void adopt(struct debt *debt, struct sl_active_policy *active,
     debt->active = active;
     debt->part.binding = part->binding;
     debt->limit = *part->limit;
-    sl_active_policy_release(last);
+    sl_active_policy_unref(last);
 }
 
 static struct debt *make(struct sl_debts *debts, const struct sl_part *part)
@@ -445,16 +447,16 @@ void sl_engine_nodes(struct sl_engine *engine, struct sl_str limit,
         atomic_store(&engine->nodes, count);
         return;
     }
-    active = sl_engine_hold(engine, NULL);
+    active = sl_engine_ref_policy(engine, NULL);
     rule = sl_policy_rule(active->policy, limit);
     if (rule >= 0)
         atomic_store(&active->nodes[rule], count);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
 }
 
 /* How many daemons share a limit during an outage; at least 1. */
-static unsigned local_share(const struct sl_active_policy *active,
-                            const struct sl_rule *rule)
+static unsigned sharing_daemons(const struct sl_active_policy *active,
+                                const struct sl_rule *rule)
 {
     unsigned nodes =
         atomic_load_explicit(&active->nodes[rule->index], memory_order_relaxed);
@@ -494,9 +496,9 @@ uint64_t sl_local_cost(const struct sl_limit_view *shown,
     uint64_t most = part->limit->capacity;
     uint64_t cost = part->cost;
 
-    if (shown->share <= 1 || cost == 0 || cost > most)
+    if (shown->sharers <= 1 || cost == 0 || cost > most)
         return cost;
-    return cost <= most / shown->share ? cost * shown->share : most;
+    return cost <= most / shown->sharers ? cost * shown->sharers : most;
 }
 
 void sl_local_answer(const struct sl_limit_view *shown, struct sl_part *part,
@@ -505,12 +507,12 @@ void sl_local_answer(const struct sl_limit_view *shown, struct sl_part *part,
     struct sl_answer *a = &part->answer;
     uint64_t used = a->capacity > a->remaining ? a->capacity - a->remaining : 0;
 
-    if (shown->share <= 1)
+    if (shown->sharers <= 1)
         return;
     if (open)
-        a->remaining = a->capacity - used / shown->share;
+        a->remaining = a->capacity - used / shown->sharers;
     else
-        a->remaining /= shown->share;
+        a->remaining /= shown->sharers;
 }
 
 /* ---- `on_store_failure` ---- */
@@ -608,7 +610,7 @@ bool sl_outage_conclude(struct sl_check *c)
     if (failure == SL_FAILURE_LOCAL && !d->on_local && c->active->local) {
         d->on_local = true;
         for (unsigned i = 0; i < d->shown_count; i++)
-            d->shown[i].share = local_share(c->active, d->shown[i].rule);
+            d->shown[i].sharers = sharing_daemons(c->active, d->shown[i].rule);
         return sl_parts_ask_limits(c);
     }
     if (failure != SL_FAILURE_ALLOW) {

@@ -320,9 +320,9 @@ uint64_t sl_usage_report_restore(struct sl_engine *engine,
 
     if (sl_engine_is_shared(engine))
         return 0; /* the store has the state */
-    active = sl_engine_hold(engine, NULL);
+    active = sl_engine_ref_policy(engine, NULL);
     beyond = restore(engine, active, spent, used, now);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return beyond;
 }
 
@@ -330,7 +330,7 @@ uint64_t sl_usage_report_restore(struct sl_engine *engine,
 static void change(struct sl_engine *engine, const struct sl_usage_delta *spent,
                    enum sl_take_op op, sl_ns now)
 {
-    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *active = sl_engine_ref_policy(engine, NULL);
     struct sl_limit open;
     struct sl_part part;
     char key[SL_KEY_MAX];
@@ -339,7 +339,7 @@ static void change(struct sl_engine *engine, const struct sl_usage_delta *spent,
         part.cost = (uint64_t)spent->amount;
         (void)ask(engine->store, &part, op, now);
     }
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
 }
 
 void sl_usage_report_charge(struct sl_engine *engine,
@@ -352,7 +352,7 @@ void sl_usage_report_set(struct sl_engine *engine,
                          const struct sl_usage_delta *spent, uint64_t used,
                          sl_ns now)
 {
-    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *active = sl_engine_ref_policy(engine, NULL);
     struct sl_limit open;
     struct sl_part part;
     char key[SL_KEY_MAX];
@@ -365,7 +365,7 @@ void sl_usage_report_set(struct sl_engine *engine,
         (void)ask(engine->store, &part,
                   more ? SL_TAKE_OP_CHARGE : SL_TAKE_OP_REFUND, now);
     }
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
 }
 
 void sl_usage_report_empty(struct sl_engine *engine,
@@ -416,11 +416,11 @@ bool sl_usage_report_look(struct sl_engine *engine,
                           const struct sl_usage_delta *spent, sl_ns now,
                           uint64_t *ret)
 {
-    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *active = sl_engine_ref_policy(engine, NULL);
     int index = rule_of(active, spent);
 
     if (index >= 0)
         *ret = look(engine, active, index, spent, now);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return index >= 0;
 }

@@ -378,7 +378,7 @@ static int decide(struct sluice_engine *engine,
     if (err)
         return err;
     d->check.engine = engine->engine;
-    policy = sl_check_hold(&d->check)->policy;
+    policy = sl_check_ref_policy(&d->check)->policy;
     req = facts_of(request, policy, &lists, sl_libpolicy_now(engine));
     d->ctx = engine->ctx;
     if (request->registry) {

@@ -468,7 +468,7 @@ static void go_on(struct sl_rls_call *call)
  * `count: quota` anywhere. */
 static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
 {
-    const struct sl_active_policy *active = sl_check_hold(&call->check);
+    const struct sl_active_policy *active = sl_check_ref_policy(&call->check);
     int err = 0;
 
     if (!active->policy->counts_each)

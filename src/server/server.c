@@ -22,9 +22,9 @@ static bool is_trusted(struct sl_engine *engine, const struct sl_peer *peer)
 
     if (!engine)
         return false;
-    active = sl_engine_hold(engine, NULL);
+    active = sl_engine_ref_policy(engine, NULL);
     trusted = sl_peer_trusted(&active->policy->identity, peer);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return trusted;
 }
 

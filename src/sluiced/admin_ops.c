@@ -170,7 +170,8 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     struct sl_daemon *daemon = ctx;
     struct sl_metrics *all[64];
     struct sl_metrics_now now;
-    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    struct sl_active_policy *active =
+        sl_engine_ref_policy(daemon->engine, NULL);
     unsigned count = 0;
     int err;
 
@@ -179,7 +180,7 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     for (; count < daemon->worker_count && count < SL_LEN(all); count++)
         all[count] = daemon->workers[count].stats;
     err = sl_metrics_render(all, count, &now, open_metrics, out);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return err;
 }
 

@@ -142,7 +142,8 @@ static struct sl_hold_call call_of(const struct sl_usage_end *end,
 static void extend_one(struct sl_quota_node *node, const struct ends *ends)
 {
     struct sl_daemon *daemon = node->daemon;
-    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    struct sl_active_policy *active =
+        sl_engine_ref_policy(daemon->engine, NULL);
     struct sl_hold_call call =
         call_of(&ends->list[0], active, sl_daemon_now(daemon));
 
@@ -151,7 +152,7 @@ static void extend_one(struct sl_quota_node *node, const struct ends *ends)
         call.expires_in < call.hold_for)
         run(node, &call, SL_HOLD_EXTEND);
     confirm(node, ends);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
 }
 
 /* Ends one hold in the table. If some of its limits have not ended yet, they
@@ -159,7 +160,8 @@ static void extend_one(struct sl_quota_node *node, const struct ends *ends)
 static void end_one(struct sl_quota_node *node, const struct ends *ends)
 {
     struct sl_daemon *daemon = node->daemon;
-    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    struct sl_active_policy *active =
+        sl_engine_ref_policy(daemon->engine, NULL);
     struct sl_actual actual[SL_PARTS];
     struct sl_hold_call call =
         call_of(&ends->list[0], active, sl_daemon_now(daemon));
@@ -180,7 +182,7 @@ static void end_one(struct sl_quota_node *node, const struct ends *ends)
         charge(daemon, ends);
     if (whole)
         confirm(node, ends);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
 }
 
 static void apply(struct sl_quota_node *node, const struct ends *ends)

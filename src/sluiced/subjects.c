@@ -145,7 +145,8 @@ static bool fits(void *ctx, const struct sl_subject_override *override,
                  struct sl_diag *diag)
 {
     struct sl_daemon *daemon = ctx;
-    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    struct sl_active_policy *active =
+        sl_engine_ref_policy(daemon->engine, NULL);
     int index = sl_policy_rule(active->policy, override->limit);
     struct sl_plan_limit limit;
     struct sl_diag why = {0};
@@ -161,7 +162,7 @@ static bool fits(void *ctx, const struct sl_subject_override *override,
         err = sl_diag_error(diag, SLUICE_ECONF,
                             "the override of \"%.*s\" is ignored: %s",
                             SL_STR_ARG(override->limit), why.sentence);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return !err;
 }
 
@@ -169,10 +170,11 @@ static bool fits(void *ctx, const struct sl_subject_override *override,
 static sl_ns day_end(void *ctx, int64_t day)
 {
     struct sl_daemon *daemon = ctx;
-    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    struct sl_active_policy *active =
+        sl_engine_ref_policy(daemon->engine, NULL);
     sl_ns end = sl_calendar_day_end(sl_policy_date_zone(active->policy), day);
 
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return end;
 }
 
@@ -224,10 +226,11 @@ static int add_units(const struct sl_policy *policy, struct sl_unit_list *ret)
 static int list_units(void *ctx, struct sl_unit_list *ret)
 {
     struct sl_daemon *daemon = ctx;
-    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    struct sl_active_policy *active =
+        sl_engine_ref_policy(daemon->engine, NULL);
     int err = add_units(active->policy, ret);
 
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return err;
 }
 

@@ -37,14 +37,15 @@ static bool is_long(const struct sl_limit *limit)
 
 sl_ns sl_usage_since(struct sl_daemon *daemon)
 {
-    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    struct sl_active_policy *active =
+        sl_engine_ref_policy(daemon->engine, NULL);
     sl_ns now = sl_daemon_now(daemon), since = now > YEAR ? now - YEAR : 0;
 
     for (unsigned i = 0; i < active->policy->rule_count; i++)
         if (active->policy->rules[i].kind == SL_QUOTA &&
             is_long(&active->policy->rules[i].strictest))
             since = 0;
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return since;
 }
 
@@ -195,7 +196,7 @@ static void write_used(struct sl_worker *worker, const struct sl_usage_entry *u,
                        struct sl_writer *w)
 {
     struct sl_active_policy *active =
-        sl_engine_hold(worker->daemon->engine, NULL);
+        sl_engine_ref_policy(worker->daemon->engine, NULL);
     int index = sl_policy_rule(active->policy, u->limit);
     static const struct sl_rule plain;
     const struct sl_rule *rule =
@@ -209,7 +210,7 @@ static void write_used(struct sl_worker *worker, const struct sl_usage_entry *u,
         sl_member_uint(w, SL_MEMBER("of"), u->cap);
         sl_json_close(w, '}');
     }
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
 }
 
 static void report(struct sl_worker *worker, const struct sl_usage_entry *u,

@@ -93,11 +93,11 @@ static struct note *new_note(struct sl_worker *worker, struct sl_str org)
     note->daemon = daemon;
     sl_buf_init(&note->text, (size_t)64 << 10, &sl_alloc_libc);
     sl_job_init(&note->job, SL_JOB_WEBHOOK, &sl_alloc_libc);
-    active = sl_engine_hold(daemon->engine, NULL);
+    active = sl_engine_ref_policy(daemon->engine, NULL);
     good = copy(org, note->org, &note->w.org) &&
            copy(active->policy->webhooks.operator_org, note->operator_org,
                 &note->w.operator_org);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     if (good && (org.len > 0 || note->w.operator_org.len > 0))
         return note;
     free_note(note);
@@ -170,11 +170,11 @@ static bool find_org(const struct sl_usage_entry *u, char *room,
 static bool has_overage(struct sl_worker *worker, struct sl_str plan)
 {
     struct sl_active_policy *active =
-        sl_engine_hold(worker->daemon->engine, NULL);
+        sl_engine_ref_policy(worker->daemon->engine, NULL);
     int index = sl_policy_plan(active->policy, plan);
     bool has = index >= 0 && active->policy->plans.list[index].overage;
 
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return has;
 }
 

@@ -37,13 +37,13 @@ static bool trusts(void *ctx, const struct sl_address *peer)
 {
     const struct sl_listener_worker *l = ctx;
     struct sl_active_policy *active =
-        sl_engine_hold(l->worker->daemon->engine, NULL);
+        sl_engine_ref_policy(l->worker->daemon->engine, NULL);
     struct sl_peer from = {.is_unix = sl_address_is_unix(peer)};
     bool trusted;
 
     from.has_ip = sl_address_ip(peer, &from.ip);
     trusted = sl_peer_trusted(&active->policy->identity, &from);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return trusted;
 }
 

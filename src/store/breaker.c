@@ -1,4 +1,8 @@
-/* breaker.c -- the circuit breaker of a remote store. */
+/* breaker.c -- the circuit breaker of a remote store: the states in remote.h.
+ *
+ * The deadline of a take is in remote.c; engine/outage.c decides what is
+ * answered when a take has failed.
+ */
 #include "store/remote.h"
 
 #define IN_ROW 5

@@ -29,16 +29,16 @@ struct sl_lease {
     struct sl_hash128 hash; /* zeros: free */
     TAILQ_ENTRY(sl_lease) ends;
     uint64_t all, left;
-    uint64_t was;    /* left when it was requested, before melting */
+    uint64_t was;    /* left when it was requested, before it shrinks */
     uint64_t till;   /* the store's time */
     sl_ns until;     /* by our clock: its end */
     sl_ns made;      /* by our clock: its start */
     uint64_t beside; /* left in the store then */
     sl_ns reset_in;
-    uint64_t melts;  /* so many... */
-    sl_ns every;     /* ...in this span; 0: it does not */
-    uint64_t demand; /* taken since the last request */
-    sl_ns asked;     /* when that was */
+    uint64_t shrinks; /* so many... */
+    sl_ns every;      /* ...in this span; 0: it does not */
+    uint64_t demand;  /* taken since the last request */
+    sl_ns asked;      /* when that was */
     bool away;
     uint8_t name;
     unsigned often;  /* takes within SOON less those that were not */
@@ -53,7 +53,7 @@ TAILQ_HEAD(by_end, sl_lease);
 struct sl_lease_cache {
     const struct sl_alloc *alloc;
     sl_lease_keep_f *keep;
-    bool melt;
+    bool shrink;
     unsigned most;          /* places; a multiple of WAYS */
     unsigned ended, wasted; /* leases since the last judgement */
     sl_ns careful_until;
@@ -69,7 +69,7 @@ static bool is_leasable(enum sl_kind kind)
            kind == SL_SLIDING || kind == SL_QUOTA;
 }
 
-bool sl_lease_cache_apply(const struct sl_take *take)
+bool sl_lease_cache_can_lease(const struct sl_take *take)
 {
     if (take->op != SL_TAKE_OP_TAKE || take->count > SL_PARTS ||
         !sl_hold_id_is_none(take->hold))
@@ -152,14 +152,14 @@ static struct sl_lease *place(struct sl_lease_cache *leases,
 
 /* ---- spending ---- */
 
-/* The rest that has not melted; `now` is not before `made`. */
+/* The rest that is left of it; `now` is not before `made`. */
 static uint64_t left_at(const struct sl_lease *lease, sl_ns now)
 {
     if (lease->every == 0)
         return lease->left;
     return sl_sub_floor(lease->left,
                         sl_muldiv_up((uint64_t)(now - lease->made),
-                                     lease->melts, (uint64_t)lease->every));
+                                     lease->shrinks, (uint64_t)lease->every));
 }
 
 static bool has(const struct sl_lease *lease, uint64_t cost, sl_ns now)
@@ -245,20 +245,20 @@ static bool is_worth(const struct sl_lease_cache *leases,
 /* ---- requests ---- */
 
 /* The lease can no longer be spent. If the clock has stepped back, all of it
- * may have melted. */
+ * may have shrunk. */
 static struct sl_lease_request withdraw(struct sl_lease_cache *leases,
                                         struct sl_lease *lease, sl_ns now)
 {
-    bool melted = lease->every > 0 && now < lease->made;
+    bool shrunk = lease->every > 0 && now < lease->made;
     struct sl_lease_request ended = {.all = lease->all,
-                                     .left = melted ? 0 : left_at(lease, now),
+                                     .left = shrunk ? 0 : left_at(lease, now),
                                      .till = lease->till};
 
     if (lease->all > 0) {
         TAILQ_REMOVE(&leases->by_end, lease, ends); /* (1) */
         judge(leases, lease, now);
     }
-    lease->was = melted ? 0 : lease->left;
+    lease->was = shrunk ? 0 : lease->left;
     lease->all = lease->left = 0;
     return ended;
 }
@@ -274,14 +274,14 @@ static uint64_t share_of(const struct sl_part *part)
 static uint64_t wanted(const struct sl_lease *lease, const struct sl_part *part,
                        sl_ns now)
 {
-    uint64_t share = share_of(part), melts = 0, twice;
+    uint64_t share = share_of(part), shrinks = 0, twice;
 
     if (!is_recent(lease, now))
         return 0;
     if (lease->every > 0)
-        melts = sl_muldiv_down((uint64_t)(now - lease->asked), lease->melts,
-                               (uint64_t)lease->every);
-    twice = sl_mul_sat(sl_add_sat(lease->demand, melts), 2);
+        shrinks = sl_muldiv_down((uint64_t)(now - lease->asked), lease->shrinks,
+                                 (uint64_t)lease->every);
+    twice = sl_mul_sat(sl_add_sat(lease->demand, shrinks), 2);
     return twice < share ? twice : share;
 }
 
@@ -293,13 +293,13 @@ static bool keep_words(const struct sl_lease_cache *leases,
     return !leases->keep(part, near, &lease->words, &lease->name_len);
 }
 
-static void set_melting(const struct sl_lease_cache *leases,
-                        struct sl_lease *lease, const struct sl_limit *limit)
+static void set_shrinking(const struct sl_lease_cache *leases,
+                          struct sl_lease *lease, const struct sl_limit *limit)
 {
-    bool melts = leases->melt && limit->kind == SL_BUCKET;
+    bool shrinks = leases->shrink && limit->kind == SL_BUCKET;
 
-    lease->melts = melts ? limit->count : 0;
-    lease->every = melts ? limit->period : 0;
+    lease->shrinks = shrinks ? limit->count : 0;
+    lease->every = shrinks ? limit->period : 0;
 }
 
 void sl_lease_cache_ask(struct sl_lease_cache *leases,
@@ -323,7 +323,7 @@ void sl_lease_cache_ask(struct sl_lease_cache *leases,
         if (lease->all == 0)
             count_take(lease, now);
         ret->words[i] = withdraw(leases, lease, now);
-        set_melting(leases, lease, take->parts[i].limit);
+        set_shrinking(leases, lease, take->parts[i].limit);
         ret->frees |= ret->words[i].left > 0;
         if (is_worth(leases, lease, now))
             ret->words[i].want = wanted(lease, &take->parts[i], now);
@@ -404,7 +404,7 @@ void sl_lease_cache_lost(struct sl_lease_cache *leases,
         lease->away = false;
         if (unsent && was->all > 0) {
             lease->all = was->all;
-            lease->left = lease->was; /* melts on from when it was made */
+            lease->left = lease->was; /* shrinks on from when it was made */
             enlist(leases, lease);
         } else {
             counts->under += was->left;
@@ -447,7 +447,7 @@ static size_t leases_size(unsigned most)
     return sizeof(struct sl_lease_cache) + most * sizeof(struct sl_lease);
 }
 
-int sl_lease_cache_open(unsigned most, sl_lease_keep_f *keep, bool melt,
+int sl_lease_cache_open(unsigned most, sl_lease_keep_f *keep, bool shrink,
                         const struct sl_alloc *alloc,
                         struct sl_lease_cache **ret)
 {
@@ -460,7 +460,7 @@ int sl_lease_cache_open(unsigned most, sl_lease_keep_f *keep, bool melt,
     memset(leases, 0, leases_size(most));
     leases->alloc = alloc;
     leases->keep = keep;
-    leases->melt = melt;
+    leases->shrink = shrink;
     leases->most = most;
     TAILQ_INIT(&leases->by_end);
     for (unsigned i = 0; i < most; i++)

@@ -37,14 +37,14 @@ struct sl_lease_cache;
 typedef int sl_lease_keep_f(const struct sl_part *part, sl_ns near,
                             struct sl_buf *out, size_t *ret_name_len);
 
-/* `most` keys; `melt`: leases of buckets shrink. SLUICE_ENOMEM. */
+/* `most` keys; `shrink`: leases of buckets shrink. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_lease_cache_open(unsigned most, sl_lease_keep_f *keep,
-                                    bool melt, const struct sl_alloc *alloc,
+                                    bool shrink, const struct sl_alloc *alloc,
                                     struct sl_lease_cache **ret);
 void sl_lease_cache_close(struct sl_lease_cache *leases); /* NULL is allowed */
 
 /* May all parts of the take be leased? */
-bool sl_lease_cache_apply(const struct sl_take *take);
+bool sl_lease_cache_can_lease(const struct sl_take *take);
 
 /* The keys of such a take. */
 struct sl_lease_keys {

@@ -557,7 +557,7 @@ static bool open_leases(struct sl_remote_client *client)
     return client->leases ||
            !sl_lease_cache_open(o->leases_most ? o->leases_most : LEASES,
                                 client->backend->keep_part,
-                                client->backend->leases_melt, o->alloc,
+                                client->backend->leases_shrink, o->alloc,
                                 &client->leases);
 }
 
@@ -570,7 +570,7 @@ static bool find_leases(struct sl_remote_client *client,
         take->count > 1 && atomic_load(&client->store->store.in_steps);
 
     if (in_steps || client->options->no_leases || client->draining ||
-        !sl_lease_cache_apply(take) || !open_leases(client))
+        !sl_lease_cache_can_lease(take) || !open_leases(client))
         return false;
     sl_lease_keys(&client->identity->forgets, take, ret);
     return true;

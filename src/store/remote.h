@@ -79,9 +79,11 @@ bool sl_store_identity_see_process(struct sl_store_identity *identity,
 
 /* ---- circuit breaker: stops calls to a store that does not answer.
  *
- *     CLOSED --5 failures in a row, or half of 20--> OPEN
- *        ^                                            |
- *        +------------- a probe has succeeded --------+
+ *     CLOSED --failures (*)--> OPEN
+ *        ^                      |
+ *        +--a probe succeeded---+
+ *
+ * (*) 5 in a row, or at least half of 20 or more answers within one second.
  *
  * While the breaker is open, takes fail at once. One probe passes from time to
  * time, and the next probe waits for its end. A client without traffic sends a
@@ -323,7 +325,7 @@ struct sl_remote_backend {
     size_t store_size, client_size, op_size; /* each begins with the frame's */
     unsigned spares;                         /* ops kept for reuse */
     sl_lease_keep_f *keep_part;              /* for leases */
-    bool leases_melt;
+    bool leases_shrink; /* with time: the store forgets leases */
     void (*store_close)(struct sl_remote_store *store); /* or NULL */
 
     /* client_stop() ends all ops. Both accept a client that open() left half

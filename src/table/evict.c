@@ -1,4 +1,8 @@
-/* evict.c -- slots for new keys. The rules are in set.h. */
+/* evict.c -- finds a slot for a new key, and evicts a cell if there is none.
+ *
+ * A cell owes what its limit still counts as used. The rules R1 to R4 are in
+ * set.h.
+ */
 #include "base/arith.h"
 #include "core/algorithm.h"
 #include "table/set.h"
@@ -122,10 +126,10 @@ static bool may_grow(const struct sl_region *r, uint64_t id)
 }
 
 struct wish {
-    uint64_t id;                 /* the limit of the key */
-    bool grow;                   /* may_grow() */
-    unsigned first;              /* of equal cells, the first from here on */
-    const struct sl_slot *taken; /* used by the same change */
+    uint64_t id;                    /* the limit of the key */
+    bool grow;                      /* may_grow() */
+    unsigned first;                 /* of equal cells, the first from here on */
+    const struct sl_slot *reserved; /* by the same change */
     unsigned count;
     sl_ns now;
 };
@@ -138,14 +142,16 @@ static bool may_take(const struct sl_region *r, const struct wish *wish,
 
     if (owes == SL_EVICT_OWES_NOTHING && wish->grow)
         return true;
-    if (tag == 0 || limit_of(tag) == wish->id)
-        return tag != 0;
+    if (tag == 0)
+        return false; /* an empty slot: only with `grow` */
+    if (limit_of(tag) == wish->id)
+        return true;
     return sl_peek(&e->occupied) >
            sl_peek(owes == SL_EVICT_OWES_NOTHING ? &e->kept : &e->reserve);
 }
 
 struct offer {
-    unsigned taken; /* slots that owe something */
+    unsigned in_use; /* slots that owe something */
     bool free;
     struct sl_free_slot vacancy;
 };
@@ -158,11 +164,11 @@ struct least {
     struct sl_free_slot vacancy;
 };
 
-static bool is_out(const struct wish *wish, struct sl_slot slot)
+static bool is_reserved(const struct wish *wish, struct sl_slot slot)
 {
     for (unsigned i = 0; i < wish->count; i++)
-        if (wish->taken[i].bucket == slot.bucket &&
-            wish->taken[i].index == slot.index)
+        if (wish->reserved[i].bucket == slot.bucket &&
+            wish->reserved[i].index == slot.index)
             return true;
     return false;
 }
@@ -175,7 +181,7 @@ static enum sl_evict_class read_slot(struct sl_intent *intent,
     const struct sl_region *r = intent->region;
 
     v->tag = sl_load(r, sl_tag_at(r, v->slot));
-    if (is_out(wish, v->slot) ||
+    if (is_reserved(wish, v->slot) ||
         !sl_slot_read(intent, v->slot, v->tag, &v->cell))
         return SL_EVICT_OWES;
     return v->tag ? sl_evict_class(r, v->tag, v->cell, wish->now)
@@ -183,8 +189,9 @@ static enum sl_evict_class read_slot(struct sl_intent *intent,
 }
 
 /* Looks for a slot that owes nothing. */
-static struct offer ask(struct sl_intent *intent, uint64_t bucket,
-                        const struct wish *wish)
+static struct offer find_free_in_bucket(struct sl_intent *intent,
+                                        uint64_t bucket,
+                                        const struct wish *wish)
 {
     struct offer offer = {0};
 
@@ -194,7 +201,7 @@ static struct offer ask(struct sl_intent *intent, uint64_t bucket,
         };
 
         if (read_slot(intent, wish, &v) != SL_EVICT_OWES_NOTHING) {
-            offer.taken++;
+            offer.in_use++;
         } else if (!offer.free &&
                    may_take(intent->region, wish, v.tag,
                             SL_EVICT_OWES_NOTHING) &&
@@ -207,9 +214,9 @@ static struct offer ask(struct sl_intent *intent, uint64_t bucket,
 }
 
 /* Looks for a slot that owes less than what was found in the buckets before. */
-static void ask_little(struct sl_intent *intent, uint64_t bucket,
-                       unsigned choice, const struct wish *wish,
-                       struct least *least)
+static void find_least_in_bucket(struct sl_intent *intent, uint64_t bucket,
+                                 unsigned choice, const struct wish *wish,
+                                 struct least *least)
 {
     const struct sl_region *r = intent->region;
 
@@ -239,8 +246,8 @@ static bool find_little(struct sl_intent *intent, const struct sl_slot_key *key,
     struct least least = {.found = false};
 
     for (unsigned i = 0; i < SL_CHOICES; i++)
-        ask_little(intent, sl_slot_key_bucket(intent->region, key, i), i, wish,
-                   &least);
+        find_least_in_bucket(intent, sl_slot_key_bucket(intent->region, key, i),
+                             i, wish, &least);
     if (least.found)
         *ret = least.vacancy;
     return least.found;
@@ -262,21 +269,22 @@ bool sl_evict_find(struct sl_intent *intent, const struct sl_slot_key *key,
     struct offer o[SL_CHOICES];
     unsigned best = SL_CHOICES;
 
-    o[0] = ask(intent, key->bucket[0], &wish);
-    if (o[0].free && o[0].taken <= CONTENT) {
+    o[0] = find_free_in_bucket(intent, key->bucket[0], &wish);
+    if (o[0].free && o[0].in_use <= CONTENT) {
         best = 0;
     } else {
-        o[1] = ask(intent, key->bucket[1], &wish);
-        if (o[1].free && (!o[0].free || o[1].taken < o[0].taken))
+        o[1] = find_free_in_bucket(intent, key->bucket[1], &wish);
+        if (o[1].free && (!o[0].free || o[1].in_use < o[0].in_use))
             best = 1;
         else if (o[0].free)
             best = 0;
     }
-    if (best == SL_CHOICES || o[best].taken >= CROWDED)
+    if (best == SL_CHOICES || o[best].in_use >= CROWDED)
         for (unsigned i = 2; i < SL_CHOICES; i++) {
-            o[i] =
-                ask(intent, sl_slot_key_bucket(intent->region, key, i), &wish);
-            if (o[i].free && (best == SL_CHOICES || o[i].taken < o[best].taken))
+            o[i] = find_free_in_bucket(
+                intent, sl_slot_key_bucket(intent->region, key, i), &wish);
+            if (o[i].free &&
+                (best == SL_CHOICES || o[i].in_use < o[best].in_use))
                 best = i;
         }
     if (best == SL_CHOICES)

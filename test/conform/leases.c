@@ -283,7 +283,7 @@ TEST_WITH(histories, struct world *w)
 }
 
 /* One node that takes all it can gets all there is, but for a lease; where
- * leases melt, but for a part of a token of each. */
+ * leases shrink, but for a part of a token of each. */
 TEST_WITH(enough, struct world *w)
 {
     const sl_ns step = 3 * SL_MS, span = 5 * SL_S;
@@ -305,7 +305,7 @@ TEST_WITH(enough, struct world *w)
         got += take(w, 0, 1);
     printf("# %u of 550\n", (unsigned)got);
     CHECK(got <= 550);
-    CHECK(got >= (w->far.in_redis ? 550 - 10 - 1 : 520)); /* they melt */
+    CHECK(got >= (w->far.in_redis ? 550 - 10 - 1 : 520)); /* they shrink */
 }
 
 /* What is not spent goes back when a node is drained. */

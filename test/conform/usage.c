@@ -53,7 +53,6 @@ static void ask(struct history *h, struct sl_job *job)
     job->loop = h->loop;
     job->done = on_done;
     job->now = h->now;
-    job->blocked_since = 1; /* refunds have waited for long enough */
     sl_registry_ask(h->registry, job);
     sl_loop_run(h->loop);
     same(h, "a failure", 0, job->err);

@@ -71,7 +71,7 @@ static void read_body(struct sl_str body, bool is_import)
     MUST(call != NULL);
     call->request = &request;
     call->status = 200;
-    (void)sl_check_hold(&call->check);
+    (void)sl_check_ref_policy(&call->check);
     if (is_import && sl_usage_import_read(call, &uses)) {
         must_be_import(&uses, body);
     } else if (!is_import && sl_uses_read(call, &uses)) {

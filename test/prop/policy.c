@@ -142,7 +142,7 @@ static int side_decide(struct side *s, const struct sl_request *request,
 
     sl_arena_reset(&s->arena);
     sl_buf_clear(&s->verdict);
-    sl_check_hold(&s->check);
+    sl_check_ref_policy(&s->check);
     sl_check_start(&s->check, request, 1, spend);
     if (s->check.err)
         return s->check.err;

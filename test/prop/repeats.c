@@ -212,7 +212,7 @@ static void begin(struct world *w, struct asked *a)
     a->check.ctx = a;
     w->current = a;
     a->before = used(w, a);
-    sl_check_hold(&a->check);
+    sl_check_ref_policy(&a->check);
     sl_check_start(&a->check, &a->request, 1, true);
 }
 
@@ -278,7 +278,7 @@ static bool episode(uint64_t seed, uint64_t *steps)
             w.asked[i].dead = true;
             go_on(&w, &w.asked[i]);
         }
-        sl_active_policy_release(w.asked[i].check.active);
+        sl_active_policy_unref(w.asked[i].check.active);
         w.asked[i].check.active = NULL;
         sl_check_done(&w.asked[i].check);
     }

@@ -947,7 +947,7 @@ static bool report_used(struct side *s, const struct act *a,
     sl_check_init(&check, s->engine, &ways_ctx, &sl_alloc_libc);
     sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
     sl_buf_clear(&s->out);
-    sl_check_hold(&check);
+    sl_check_ref_policy(&check);
     sl_check_start(&check, &request, 1, true);
     if (check.err || sl_render(&check.decision, &arena, &rendered) ||
         sl_render_verdict(&check.decision, &rendered, false, &s->out))

@@ -310,7 +310,7 @@ static void answer_feature(struct sl_http_call *call, bool switched,
                            const char *why)
 {
     /* Another policy may be active by now. */
-    const struct sl_active_policy *active = sl_check_hold(&call->check);
+    const struct sl_active_policy *active = sl_check_ref_policy(&call->check);
     int index = sl_policy_feature(active->policy, call->rest);
     struct sl_writer w = {.out = &call->text};
 

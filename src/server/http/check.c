@@ -484,7 +484,7 @@ static void backlogs(struct sl_http_call *call)
 /* Returns the index of the backlog in the path, or -1 after a refusal. */
 static int find(struct sl_http_call *call)
 {
-    const struct sl_policy *policy = sl_check_hold(&call->check)->policy;
+    const struct sl_policy *policy = sl_check_ref_policy(&call->check)->policy;
 
     for (unsigned i = 0; i < policy->backlog_count; i++)
         if (sl_str_eq(policy->backlogs[i], call->rest))

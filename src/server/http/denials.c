@@ -88,7 +88,7 @@ static bool check_empty(struct sl_http_call *call)
 static bool use_address(struct sl_http_call *call,
                         struct sl_denial_query *query)
 {
-    const struct sl_policy *policy = sl_check_hold(&call->check)->policy;
+    const struct sl_policy *policy = sl_check_ref_policy(&call->check)->policy;
     struct sl_str rest = query->id, ip;
     char text[SL_IP_TEXT + 5];
 

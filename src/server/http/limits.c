@@ -75,7 +75,7 @@ static void add_backlogs(struct sl_writer *w,
 
 void sl_limit_list(struct sl_http_call *call)
 {
-    const struct sl_active_policy *active = sl_check_hold(&call->check);
+    const struct sl_active_policy *active = sl_check_ref_policy(&call->check);
     const struct sl_policy *policy = active->policy;
     struct sl_writer w = {.out = &call->text};
 

@@ -168,7 +168,7 @@ static void prepare(struct sl_http_call *call)
                            .is_unix = call->peer_is_unix};
 
     if (call->worker->engine)
-        identity = &sl_check_hold(&call->check)->policy->identity;
+        identity = &sl_check_ref_policy(&call->check)->policy->identity;
     call->trusted = sl_peer_trusted(identity, &peer);
     call->token_in_authorize = false;
     sl_http_begin(call);

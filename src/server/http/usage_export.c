@@ -284,7 +284,7 @@ static int write_rows(struct export *e)
     struct sl_str page = sl_buf_str(&e->job.text);
     struct sl_usage_export_row row;
 
-    e->active = sl_engine_hold(e->worker->engine, e->active);
+    e->active = sl_engine_ref_policy(e->worker->engine, e->active);
     while (!w.err && sl_usage_export_next(&page, &row))
         write_row(e, &w, &row);
     return w.err;
@@ -369,7 +369,7 @@ static void free_export(struct export *e)
     sl_job_clear(&e->job);
     sl_buf_done(&e->text);
     sl_buf_done(&e->position);
-    sl_active_policy_release(e->active);
+    sl_active_policy_unref(e->active);
     sl_alloc_free(alloc, e, sizeof(*e));
 }
 

@@ -199,7 +199,7 @@ static void take_quota(struct put *p)
 {
     struct sl_http_call *call = p->call;
     const struct sl_rule *rule =
-        sl_check_hold(&call->check)->policy->webhooks.quota_rule;
+        sl_check_ref_policy(&call->check)->policy->webhooks.quota_rule;
 
     if (!rule) {
         queue(p, SL_WEBHOOK_PUT_MESSAGE, on_put);

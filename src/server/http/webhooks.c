@@ -256,7 +256,7 @@ static bool read_body(struct sl_http_call *call,
 static bool check_url(struct sl_http_call *call, struct sl_str *url)
 {
     struct sl_url_rules rules =
-        sl_url_rules_of(&sl_check_hold(&call->check)->policy->webhooks);
+        sl_url_rules_of(&sl_check_ref_policy(&call->check)->policy->webhooks);
     struct sl_webhook_url parts;
     struct sl_diag diag = {0};
     struct sl_buf text;

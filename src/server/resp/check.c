@@ -479,7 +479,7 @@ static bool read_check(struct sl_resp_call *call,
     const struct sl_active_policy *before = call->check.active;
     unsigned at;
 
-    if (sl_check_hold(&call->check) != before && before)
+    if (sl_check_ref_policy(&call->check) != before && before)
         sl_server_free_spare(&call->worker->base);
     *request = (struct sl_request){
         .trusted = true, /* a password, or this machine */

@@ -369,8 +369,8 @@ static void fail(struct sl_dynamo_op *op, enum sl_dynamo_status status,
  * The table counts a lease as any take. Each loop also notes its leases in an
  * attribute of the row, so that a reset leaves them taken; no take reads that.
  * So a lease must not be spent when a refill may have covered it. The lease of
- * a window, a quota or an interval ends with it; that of a bucket melts. What a
- * dead machine had leased of a window stays taken until the window ends. */
+ * a window, a quota or an interval ends with it; that of a bucket shrinks. What
+ * a dead machine had leased of a window stays taken until the window ends. */
 
 /* Kept of a part, behind its name. */
 struct kept {

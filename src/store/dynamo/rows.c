@@ -328,7 +328,7 @@ static void note_lease(struct sl_row_set *set, unsigned k, uint64_t amount)
 }
 
 /* Leases what is wanted of the tokens that the take leaves. Of a bucket half of
- * that: a lease that melts loses a part of a token. */
+ * that: a lease that shrinks loses a part of a token. */
 static void take_lease(struct sl_row_set *set, unsigned k,
                        struct sl_take_result *taken)
 {

@@ -1,9 +1,9 @@
 /* cluster.c -- the servers that a client knows, and the node of a command.
  *
- * One server is one node, for good. Of a cluster, the map has the node of each
- * slot; with sentinels, one node is the master. Discovery asks for both when
- * nothing is known yet, when a node is lost, and when a node turns out to be
- * something else.
+ * A single server is one node that never changes. With a cluster, `slots` has
+ * the node of each slot; with sentinels, one node is the master. Discovery asks
+ * for the slots or the master when nothing is known yet, when a node is lost,
+ * and when a node turns out to be a replica.
  */
 #include <stdio.h>
 #include <string.h>
@@ -498,8 +498,9 @@ static bool try_again(struct sl_redis_cmd *cmd)
     return true;
 }
 
-/* The node is a replica. Other commands in flight there will hear the same;
- * then it reconnects, unless it did so for this within the last RENEW. */
+/* The node is a replica. Other commands in flight there get the same error;
+ * after the last of them the client reconnects. If discovery has named the node
+ * again within RENEW, the command fails. */
 static bool find_master(struct sl_redis_cmd *cmd)
 {
     struct sl_redis_node *node = cmd->node;

@@ -85,7 +85,7 @@ static void test_trust(void)
     struct sl_peer peer = {.has_ip = true};
 
     CASE("what is behind a translator is not trusted for it");
-    rig.active = sl_check_hold(&rig.check);
+    rig.active = sl_check_ref_policy(&rig.check);
     CHECK(sl_ip_parse(SL_STR("64:ff9b::10.0.0.1"), &peer.ip));
     CHECK(!sl_peer_trusted(&rig.active->policy->identity, &peer));
     CHECK(sl_ip_parse(SL_STR("::ffff:10.0.0.1"), &peer.ip));

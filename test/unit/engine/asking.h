@@ -96,7 +96,7 @@ static inline int rig_decide(struct rig *rig, const struct sl_request *requests,
                              unsigned count, const struct sl_auth_info *auth,
                              bool spend)
 {
-    rig->active = sl_check_hold(&rig->check);
+    rig->active = sl_check_ref_policy(&rig->check);
     rig->check.auth = auth;
     sl_check_start(&rig->check, requests, count, spend);
     CHECK(!rig->check.busy);

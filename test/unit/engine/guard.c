@@ -59,7 +59,7 @@ static void begin(struct sl_check *c, struct sl_request *f)
 {
     f->now = rig.now;
     c->defers = on_defers;
-    sl_check_hold(c);
+    sl_check_ref_policy(c);
     sl_check_start(c, f, 1, true);
 }
 

@@ -229,17 +229,17 @@ static void check_reloads(void)
     far_open(&far, &rig, policy, false);
     far.fails = true;
     passed("/open", "ann", 1);
-    first = sl_engine_hold(rig.engine, NULL);
+    first = sl_engine_ref_policy(rig.engine, NULL);
     reload();
     passed("/open", "ann", 1);
     CHECK_EQ(atomic_load(&first->refs), 1);
-    sl_active_policy_release(first);
-    second = sl_engine_hold(rig.engine, NULL);
+    sl_active_policy_unref(first);
+    second = sl_engine_ref_policy(rig.engine, NULL);
     reload();
-    rig.active = sl_check_hold(&rig.check);
+    rig.active = sl_check_ref_policy(&rig.check);
     CHECK(rig.active != second);
     CHECK_EQ(atomic_load(&second->refs), 2); /* the debt, and we */
-    sl_active_policy_release(second);
+    sl_active_policy_unref(second);
     CASE("and is charged by it after the next came in force");
     far.fails = false;
     far_asked(&far);
@@ -279,7 +279,7 @@ static void check_memory(void)
 
     CASE("without memory a debt is forgiven, and counted");
     far_open(&far, &rig, policy, false);
-    active = sl_engine_hold(rig.engine, NULL);
+    active = sl_engine_ref_policy(rig.engine, NULL);
     sl_limit_derive(&limit);
     CHECK_EQ(sl_debts_open(&alloc, &debts), SLUICE_ENOMEM);
     fail = (struct fail){.nth = 2};
@@ -306,7 +306,7 @@ static void check_memory(void)
     CHECK_EQ(stats_of(debts).keys, SL_DEBTS_BYTES / LONG);
     CHECK_EQ(stats_of(debts).forgiven, 10 * 2);
     sl_debts_close(debts);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     rig_close(&rig);
 }
 
@@ -410,9 +410,9 @@ static void check_share(void)
     CHECK_EQ(passed("/window", "ann", 10), 3);
     CHECK_EQ(passed("/near", "ann", 10), 1);
     CASE("also after a reload");
-    active = sl_engine_hold(rig.engine, NULL);
+    active = sl_engine_ref_policy(rig.engine, NULL);
     CHECK_EQ(sl_engine_use(rig.engine, active->policy, NULL), 0);
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     CHECK_EQ(passed("/window", "bob", 10), 3);
     rig_close(&rig);
     CASE("in the long run, too");

@@ -197,7 +197,7 @@ static void test_switches(void)
     CHECK(sl_engine_is_kept(rig.engine, SL_STR("ask")));
     CHECK_EQ(sl_engine_switch(rig.engine, SL_STR("ask"), -1, &rig.diag), 0);
     CHECK(!sl_engine_is_kept(rig.engine, SL_STR("ask")));
-    rig.active = sl_check_hold(&rig.check);
+    rig.active = sl_check_ref_policy(&rig.check);
     CHECK(!atomic_load(&rig.active->features[0]));
     CASE("one that the policy has not can be kept for another policy");
     CHECK_EQ(sl_engine_switch(rig.engine, SL_STR("no"), 1, &rig.diag),

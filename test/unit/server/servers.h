@@ -56,7 +56,7 @@ static int on_policy(void *ctx, struct sl_buf *out)
 
 static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
 {
-    struct sl_active_policy *active = sl_engine_hold(s.rig.engine, NULL);
+    struct sl_active_policy *active = sl_engine_ref_policy(s.rig.engine, NULL);
     int err = program.err;
 
     (void)ctx;
@@ -66,7 +66,7 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
         err = sl_metrics_render(s.counted.stats, 1, &s.counted.now,
                                 open_metrics, out);
     s.counted.now.active = NULL;
-    sl_active_policy_release(active);
+    sl_active_policy_unref(active);
     return err;
 }
 

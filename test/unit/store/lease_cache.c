@@ -133,26 +133,26 @@ TEST(applies)
     open_world(&w, "50/s burst 100", 10);
     set_keys(&w, "a", "b", 1);
     CASE("a set is leased if all of its limits are");
-    CHECK(sl_lease_cache_apply(&w.take));
+    CHECK(sl_lease_cache_can_lease(&w.take));
     w.parts[1].carried = true;
-    CHECK(!sl_lease_cache_apply(&w.take));
+    CHECK(!sl_lease_cache_can_lease(&w.take));
     set_keys(&w, "a", "a", 1);
-    CHECK(!sl_lease_cache_apply(&w.take)); /* one key twice */
+    CHECK(!sl_lease_cache_can_lease(&w.take)); /* one key twice */
     set_keys(&w, "a", "b", 1);
     w.take.hold.w[0] = 1;
-    CHECK(!sl_lease_cache_apply(&w.take));
+    CHECK(!sl_lease_cache_can_lease(&w.take));
     w.take.hold.w[0] = 0;
     w.take.op = SL_TAKE_OP_PEEK;
-    CHECK(!sl_lease_cache_apply(&w.take));
+    CHECK(!sl_lease_cache_can_lease(&w.take));
     w.take.op = SL_TAKE_OP_TAKE;
     w.limit.kind = SL_LEAKY;
-    CHECK(!sl_lease_cache_apply(&w.take));
+    CHECK(!sl_lease_cache_can_lease(&w.take));
     w.limit.kind = SL_PERMITS;
-    CHECK(!sl_lease_cache_apply(&w.take));
+    CHECK(!sl_lease_cache_can_lease(&w.take));
     w.limit.kind = SL_QUOTA;
-    CHECK(sl_lease_cache_apply(&w.take));
+    CHECK(sl_lease_cache_can_lease(&w.take));
     w.stored.lease = 0;
-    CHECK(!sl_lease_cache_apply(&w.take));
+    CHECK(!sl_lease_cache_can_lease(&w.take));
     sl_lease_cache_close(w.leases);
 }
 
@@ -207,7 +207,7 @@ TEST(spend)
 }
 
 /* A lease that melts as its bucket refills: 50 in a second. */
-static void melt(struct world *w, uint64_t has)
+static void shrink(struct world *w, uint64_t has)
 {
     struct sl_lease_grant grant = {.has = has, .life = SL_S, .remaining = 90};
 
@@ -242,7 +242,7 @@ TEST(melting)
 
         CASE(rows[i].why);
         open_world(&w, "50/s burst 100", 50);
-        melt(&w, 10);
+        shrink(&w, 10);
         set_keys(&w, "k", NULL, rows[i].left + 1);
         CHECK(!spend(&w, at));
         set_keys(&w, "k", NULL, rows[i].left);
@@ -259,7 +259,7 @@ TEST(melted)
     struct world w;
 
     open_world(&w, "50/s burst 100", 50);
-    melt(&w, 10);
+    shrink(&w, 10);
     CASE("what melts is wanted, too");
     set_keys(&w, "j", NULL, 5);
     ask(&w, T0);
