@@ -59,6 +59,7 @@ typedef struct {
     void *memory;        /* of the state, in the zone */
     ngx_event_t refresh; /* in workers: token keys */
     ngx_queue_t held;    /* in workers: contexts with a hold */
+    time_t full;         /* in workers: when a full state was logged */
 } ngx_http_sluice_main_conf_t;
 
 /* NAME=VALUE; the name may be empty. */

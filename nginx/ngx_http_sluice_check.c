@@ -12,6 +12,9 @@
 /* How long what is settled later is held at once. It is extended. */
 #define SETTLE_LIFE (60 * SL_S)
 
+/* How often a worker logs that the state is full. */
+#define FULL_SECONDS 60
+
 static struct sl_str text_of(const ngx_str_t *text)
 {
     return (struct sl_str){(const char *)text->data, text->len};
@@ -479,12 +482,15 @@ static void set_status(ngx_http_sluice_ctx_t *ctx,
         ctx->status = SLUICE_PASSED;
 }
 
-/* A delay is logged one level below a refusal, as limit_req does. */
+/* A delay is logged one level below a refusal, as limit_req does. That nothing
+ * has decided is logged already. */
 static void log_answer(const ngx_http_sluice_ctx_t *ctx)
 {
     const char *dry = ctx->conf->mode == SLUICE_MODE_DRY_RUN ? ", dry run" : "";
     ngx_log_t *log = ctx->request->connection->log;
 
+    if (ctx->has_failed)
+        return;
     if (ctx->status == SLUICE_REJECTED ||
         ctx->status == SLUICE_REJECTED_DRY_RUN)
         ngx_log_error(ctx->conf->log_level, log, 0,
@@ -495,6 +501,23 @@ static void log_answer(const ngx_http_sluice_ctx_t *ctx)
         ngx_log_error(ctx->conf->log_level + 1, log, 0,
                       "sluice: delayed%s: %M ms, request id %V", dry, ctx->wait,
                       &ctx->request_id);
+}
+
+/* Requests pass uncounted then. nginx itself has no metrics, so the log says
+ * it, each minute. */
+static void log_full(const ngx_http_sluice_ctx_t *ctx,
+                     ngx_http_sluice_main_conf_t *main, struct sl_str limit)
+{
+    ngx_str_t name = borrow(limit);
+
+    if (main->full && ngx_time() - main->full < FULL_SECONDS)
+        return;
+    main->full = ngx_time();
+    ngx_log_error(NGX_LOG_ALERT, ctx->request->connection->log, 0,
+                  "sluice: the state is full: limit \"%V\" has no room for a "
+                  "new key, and its on_full decides; give sluice_state a "
+                  "larger size",
+                  &name);
 }
 
 /* ---- what nginx does then ---- */
@@ -595,6 +618,8 @@ static ngx_int_t take_answer(ngx_http_sluice_ctx_t *ctx,
     if (copy_answer(ctx, answer) != NGX_OK)
         return NGX_ERROR;
     set_status(ctx, answer);
+    if (answer->full.len > 0)
+        log_full(ctx, main, answer->full);
     return NGX_OK;
 }
 

@@ -38,12 +38,12 @@ static char *set_pairs(ngx_conf_t *cf, ngx_array_t **ret, ngx_uint_t alone)
         if (!pair)
             return NGX_CONF_ERROR;
         ngx_memzero(pair, sizeof(*pair));
-        if (words[i].data[0] != '$' && mark) {
+        if (words[i].data[0] != '$' && mark && mark > words[i].data) {
             pair->name.data = words[i].data;
             pair->name.len = (size_t)(mark - words[i].data);
             value.data = mark + 1;
             value.len -= pair->name.len + 1;
-        } else if (!alone || cf->args->nelts > 2) {
+        } else if (!alone || mark == words[i].data || cf->args->nelts > 2) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "\"%V\" must be NAME=VALUE", &words[i]);
             return NGX_CONF_ERROR;

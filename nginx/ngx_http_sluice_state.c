@@ -237,16 +237,17 @@ static int wait_for(pid_t child, const sigset_t *old)
 }
 
 /* Opens and closes the state for each policy: can all of them use it? */
-static ngx_int_t open_all(ngx_http_sluice_main_conf_t *main, ngx_log_t *log)
+static ngx_int_t open_all(const ngx_http_sluice_main_conf_t *main,
+                          const struct sl_embed_options *options,
+                          ngx_log_t *log)
 {
     ngx_http_sluice_policy_t **all = main->policies.elts;
-    struct sl_embed_options options = options_of(main);
 
     for (ngx_uint_t i = 0; i < main->policies.nelts; i++) {
         struct sl_diag diag = {.sentence = ""};
         struct sl_embed *embed = NULL;
 
-        if (sl_embed_open(all[i]->policy, &options, &embed, &diag)) {
+        if (sl_embed_open(all[i]->policy, options, &embed, &diag)) {
             ngx_log_error(NGX_LOG_EMERG, log, 0, "%V: %s", &all[i]->path,
                           diag.sentence);
             return NGX_ERROR;
@@ -262,12 +263,13 @@ static ngx_int_t open_all(ngx_http_sluice_main_conf_t *main, ngx_log_t *log)
  * it may crash who opens it, and without its master nginx is lost. */
 static ngx_int_t try_state(ngx_http_sluice_main_conf_t *main, ngx_log_t *log)
 {
+    struct sl_embed_options options = options_of(main);
     sigset_t old;
     pid_t child = start_child(&old);
     int status;
 
     if (child == 0)
-        _exit(open_all(main, log) == NGX_OK ? 0 : 1);
+        _exit(open_all(main, &options, log) == NGX_OK ? 0 : 1);
     status = wait_for(child, &old);
     if (child < 0) {
         ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
@@ -321,7 +323,7 @@ static ngx_int_t share_file(const ngx_http_sluice_main_conf_t *main,
         return NGX_ERROR;
     if (geteuid() == 0 && info.st_uid != core->user)
         err = info.st_uid == 0
-                  ? fchown(fd, core->user, core->group)
+                  ? fchown(fd, core->user, core->group) || fchmod(fd, 0600)
                   : fchown(fd, (uid_t)-1, core->group) || fchmod(fd, 0660);
     if (err)
         ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
@@ -379,6 +381,26 @@ static ngx_int_t check_reach(const ngx_core_conf_t *core, const char *path,
     return NGX_ERROR;
 }
 
+/* Can the policies be used, over a state that is not shared? This reads the
+ * files of token keys. */
+static ngx_int_t test_policies(const ngx_http_sluice_main_conf_t *main,
+                               ngx_log_t *log)
+{
+    struct sl_embed_options options = {.size = main->size};
+    ngx_int_t rc;
+
+    options.memory = mmap(NULL, main->size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (options.memory == MAP_FAILED) {
+        ngx_log_error(NGX_LOG_EMERG, log, ngx_errno,
+                      "sluice_state: no memory for %uz bytes", main->size);
+        return NGX_ERROR;
+    }
+    rc = open_all(main, &options, log);
+    munmap(options.memory, main->size);
+    return rc;
+}
+
 /* nginx -t changes no state: it sees whether the file could be made. */
 static ngx_int_t test_file(const ngx_http_sluice_main_conf_t *main,
                            const ngx_core_conf_t *core, ngx_log_t *log)
@@ -401,7 +423,9 @@ static ngx_int_t test_file(const ngx_http_sluice_main_conf_t *main,
                       &main->file);
         return NGX_ERROR;
     }
-    return check_reach(core, (const char *)folder, X_OK, log);
+    if (check_reach(core, (const char *)folder, X_OK, log) != NGX_OK)
+        return NGX_ERROR;
+    return test_policies(main, log);
 }
 
 /* A file with the size that is written, if it can have it: old workers, of a

@@ -167,6 +167,14 @@ static sl_ns longest_wait(const struct sl_decision *d)
     return wait;
 }
 
+static struct sl_str find_full(const struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->shown[i].untracked)
+            return d->shown[i].rule->name;
+    return (struct sl_str){NULL, 0};
+}
+
 static struct sl_embed_answer answer_of(const struct sl_embed *embed)
 {
     const struct sl_decision *d = &embed->check.decision;
@@ -179,6 +187,7 @@ static struct sl_embed_answer answer_of(const struct sl_embed *embed)
         .code = d->code,
         .plan = sl_decision_plan(d),
         .request_id = sl_str_c(d->request_id),
+        .full = find_full(d),
         .hold = sl_str_c(d->hold),
         .hold_for = d->hold_for,
         .rendered = &embed->rendered,

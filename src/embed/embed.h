@@ -81,6 +81,8 @@ struct sl_embed_answer {
     sl_ns wait;     /* allowed: delay it for so long, by its leaky buckets */
     sl_ns retry_in; /* denied: until it passes; SL_NS_NONE: never */
     struct sl_str by, code, plan, request_id;
+    struct sl_str full; /* a limit whose key found no room in the state, so that
+                         * its on_full decided; empty: none */
     struct sl_str hold; /* to be ended with sl_embed_end(); empty: none */
     sl_ns hold_for;
     const struct sl_rendered *rendered; /* status, headers, body */

@@ -44,6 +44,10 @@ unlike($t->read('error.log') . ($t->test_conf)[1], qr/secret/,
     'without the URL');
 refused(qr/identity\.jwt\.jwks is a URL.*file:.*$ask/, $load, '',
     $good . "identity: { jwt: { jwks: \"https://id.example/keys\" } }\n");
+for my $state ('', 'sluice_state {dir}/state;', 'sluice_state zone=one:1m;') {
+    refused(qr/identity\.jwt\.jwks: .*none\.json can't be read/, "$load $state",
+        '', $good . "identity: { jwt: { jwks: \"file:none.json\" } }\n");
+}
 refused(qr/policy\.yaml:6: the route .* has dedupe.*$ask/, $load, '',
     $good . "routes:\n  - { match: /x, limits: [api], dedupe: header.x-id }\n");
 
@@ -63,6 +67,7 @@ refused(qr/invalid parameter "size=2m"; the size of a zone is written zone=/,
     "$load sluice_state zone=one:1m size=2m;");
 refused(qr/"user=" is there twice/, $load,
     'sluice_identity user=$arg_a user=$arg_b;');
+refused(qr/"=5" must be NAME=VALUE/, $load, 'sluice_cost =5;');
 refused(qr/"api=" is there twice/, $load, 'sluice_cost api=1 api=2;');
 refused(qr/"-5" is not a cost; a cost is a whole number/, $load,
     'sluice_cost -5;');
@@ -102,7 +107,7 @@ like($t->start_fails(@link), qr/\[emerg\].*link" cannot be opened; it must not b
     'not at the start either');
 ok(-z $t->dir . '/other', 'and what it names stays');
 SKIP: {
-    skip 'only root starts workers of another user', 3 if $> != 0;
+    skip 'only root starts workers of another user', 5 if $> != 0;
     mkdir $t->dir . '/closed', 0700 or die $!;
     my @closed = (user => 'user nobody nogroup;',
         http => "$load sluice_state {dir}/closed/state size=1m;");
@@ -111,6 +116,17 @@ SKIP: {
     ok(!$ok, 'a folder that workers may not enter');
     like($out, $words, 'nginx -t says so');
     like($t->start_fails(@closed), $words, 'and the start');
+
+    # A file that root has copied without rights.
+    mkdir $t->dir . '/open', 0711 or die $!;
+    $t->write('open/state', '');
+    chmod 0400, $t->dir . '/open/state';
+    $t->start(user => 'user nobody nogroup;',
+        http => "$load sluice_state {dir}/open/state size=1m;",
+        server => 'location / { sluice on; empty_gif; }');
+    is($t->get('/x')->{headers}{'x-ratelimit-limit'}, 5,
+        'a file of root that may only be read is given to the workers');
+    is((stat $t->dir . '/open/state')[2] & 0777, 0600, 'with their rights');
 }
 
 done_testing;

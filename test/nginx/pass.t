@@ -213,6 +213,7 @@ is($t->get('/x', 'X-User' => 'ann')->{status}, 429, 'and with it, it is refused'
 # No answer.
 is($t->get('/open/x')->{status}, 200, 'fail=open');
 is($t->get('/closed/x')->{status}, 503, 'fail=closed');
+unlike($t->read('error.log'), qr/limit "",/, 'which is logged once');
 is($t->get('/mute/x')->{status}, 200, 'a timeout');
 like($t->read('error.log'), qr/127\.0\.0\.1:\d+ did not answer within 50 ms/,
     'is logged');

@@ -8,7 +8,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use Sluice::Nginx;
 
-my $t = Sluice::Nginx->new;
+my $t = Sluice::Nginx->new(workers => 1);
 
 $t->write('policy.yaml', <<'END');
 sluice: 1
@@ -32,10 +32,16 @@ routes:
 default: [api]
 END
 
+# Quotas are not evicted, and each user takes eight places.
+$t->write('full.yaml', join "\n", 'sluice: 1',
+    'identity: { user: [header.x-user-id] }', 'limits:',
+    (map { "  q$_: { kind: quota, per: user, rate: 5/month }" } 1 .. 8),
+    'default: [q1, q2, q3, q4, q5, q6, q7, q8]', '');
 $t->write('page.html', "page\n");
 $t->start(
     http => <<'END',
     sluice_policy {dir}/policy.yaml;
+    sluice_state zone=small:1m;
     log_format test '$uri $sluice_status limit=$sluice_limit '
         'left=$sluice_remaining retry=$sluice_retry_after plan=$sluice_plan '
         'id=$sluice_request_id';
@@ -57,6 +63,7 @@ END
             empty_gif;
         }
         location = /sorry { return 200 "sorry $sluice_status"; }
+        location /full/ { sluice_policy {dir}/full.yaml; empty_gif; }
         location /sub/ { auth_request /inner; empty_gif; }
         location = /inner { internal; return 204; }
         location /named/ {
@@ -135,5 +142,23 @@ like($log, qr{^/c REJECTED limit=2 left=0 retry=\d+ plan=free id=r3$}m,
 like($log, qr{^/off/x - limit=- }m, 'no decision in the log');
 like($t->read('error.log'), qr/\[error\].*sluice: refused: 429 RATE_LIMITED, limit "api", request id r3/,
     'a refusal in the error log');
+
+# A full state lets requests pass uncounted, and says so, once a minute.
+my $full = qr/\[alert\].*sluice: the state is full: limit "q\d" has no room/;
+my $users = 0;
+while ($users < 10_000 && $t->read('error.log') !~ $full) {
+    my $all = $t->connect;
+
+    $t->send('GET', '/full/x', 'X-User-Id' => 'u' . $users++,
+        socket => $all) for 1 .. 50;
+    $t->get('/full/x', 'X-User-Id' => 'u', Connection => 'close',
+        socket => $all);
+    1 while sysread $all, my $rest, 65536;
+}
+cmp_ok($users, '>', 1000, "the state has room for $users users");
+like($t->read('error.log'), $full, 'and logs when it is full');
+is($t->get('/full/x', 'X-User-Id' => 'last')->{status}, 200,
+    'when requests pass');
+is(scalar(() = $t->read('error.log') =~ /$full/g), 1, 'it is logged once');
 
 done_testing;

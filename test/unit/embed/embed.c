@@ -136,6 +136,48 @@ TEST(deciding)
     free(memory);
 }
 
+/* Quotas are not evicted: each user takes eight places. */
+#define QUOTA(name) "  " name ": { kind: quota, per: user, rate: 5/month }\n"
+#define EIGHT       "q0, q1, q2, q3, q4, q5, q6, q7"
+
+TEST(full)
+{
+    struct sluice_policy *policy =
+        load("sluice: 1\nlimits:\n" QUOTA("q0") QUOTA("q1") QUOTA("q2")
+                 QUOTA("q3") QUOTA("q4") QUOTA("q5") QUOTA("q6")
+                     QUOTA("q7") "default: [" EIGHT "]\n");
+    size_t size = 1 << 20;
+    void *memory = aligned_alloc(4096, size);
+    struct sl_embed_options options = {
+        .memory = memset(memory, 0, size), .size = size, .now = read_clock};
+    char user[16];
+    struct sl_request request = {
+        .method = SL_STR("GET"), .path = SL_STR("/x"), .user = {user, 0}
+    };
+    struct sl_peer peer = {.is_unix = true};
+    struct sl_diag diag = {.sentence = ""};
+    struct sl_embed *embed = NULL;
+    struct sl_embed_answer a = {.allowed = true};
+    int count = 0, without = 0;
+
+    CASE("while there is room, no limit is named");
+    if (!CHECK(policy != NULL))
+        return;
+    CHECK(sl_embed_open(policy, &options, &embed, &diag) == 0);
+    while (count < 10000 && a.full.len == 0) {
+        request.user.len = (size_t)snprintf(user, sizeof(user), "u%d", count++);
+        CHECK(sl_embed_decide(embed, &request, &peer, &a, &diag) == 0);
+        without += a.full.len == 0;
+    }
+    CHECK(without > 1000);
+
+    CASE("then one that has none, and on_full lets it pass");
+    CHECK(a.allowed && sl_str_begins(a.full, SL_STR("q")));
+    sl_embed_close(embed);
+    sluice_policy_release(policy);
+    free(memory);
+}
+
 TEST(addresses)
 {
     struct sluice_policy *policy =
