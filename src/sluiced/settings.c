@@ -282,6 +282,13 @@ static void write_change(struct sl_writer *w, const struct sl_setting_row *row,
                        is[0] ? is : "none");
 }
 
+static void write_hidden(struct sl_writer *w, enum sl_setting id)
+{
+    sl_writer_addf(w, "server.%s is not used: %s takes precedence\n",
+                   sl_setting_rows[id].key,
+                   sl_setting_variable(id, false).text);
+}
+
 int sl_settings_diff(const struct sl_settings *old,
                      const struct sl_settings *new, bool live,
                      struct sl_buf *out)
@@ -291,6 +298,9 @@ int sl_settings_diff(const struct sl_settings *old,
     for (enum sl_setting i = 0; i < SL_SETTINGS; i++) {
         const char *was = old->values[i].text, *is = new->values[i].text;
 
+        if (!live && new->values[i].hides_policy &&
+            !old->values[i].hides_policy)
+            write_hidden(&w, i);
         if (strcmp(was, is) == 0 || is_live(old, new, i) != live)
             continue;
         write_change(&w, &sl_setting_rows[i], was, is);

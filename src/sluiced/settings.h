@@ -104,6 +104,8 @@ struct sl_setting_value {
     enum sl_origin origin;
     const char *text; /* TOKEN: the token itself */
     bool is_secret_variable;
+    bool hides_policy; /* store and usage: a variable, and the policy names
+                        * another one, which is not used */
 };
 
 #define SL_THREADS_MOST 64 /* sockets of one address; listener.h */

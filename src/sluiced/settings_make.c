@@ -95,19 +95,39 @@ static const char *preset(const struct sl_settings *s,
     return "none"; /* store and usage database are chosen together */
 }
 
+/* The unit and the image have variables for the store. A policy that names
+ * another one, of several daemons, would share nothing, and nothing would say
+ * so. */
+static bool hides_policy(struct sl_settings *s,
+                         const struct sl_server_conf *server,
+                         enum sl_setting id,
+                         const struct sl_setting_value *value)
+{
+    const char *other;
+
+    if (!server || !value->text || value->origin != SL_ORIGIN_VARIABLE ||
+        (id != SL_SET_store && id != SL_SET_usage))
+        return false;
+    other = policy_text(&s->arena, server, id);
+    return other && other[0] && strcmp(other, value->text) != 0;
+}
+
 static struct sl_setting_value choose(struct sl_settings *s,
                                       const struct sl_setting_source *source,
                                       const struct sl_server_conf *server,
                                       enum sl_setting id)
 {
-    struct sl_setting_value value = {SL_ORIGIN_FLAG, source->flags[id], false};
+    struct sl_setting_value value = {.origin = SL_ORIGIN_FLAG,
+                                     .text = source->flags[id]};
 
     if (!value.text)
-        value = (struct sl_setting_value){SL_ORIGIN_VARIABLE,
-                                          source->secrets[id], true};
+        value = (struct sl_setting_value){.origin = SL_ORIGIN_VARIABLE,
+                                          .text = source->secrets[id],
+                                          .is_secret_variable = true};
     if (!value.text)
-        value = (struct sl_setting_value){SL_ORIGIN_VARIABLE,
-                                          source->variables[id], false};
+        value = (struct sl_setting_value){.origin = SL_ORIGIN_VARIABLE,
+                                          .text = source->variables[id]};
+    value.hides_policy = hides_policy(s, server, id, &value);
     if (value.text)
         return value;
     value.origin = SL_ORIGIN_POLICY;

@@ -105,6 +105,11 @@ int sl_policy_begin(struct sl_daemon *daemon)
     if (given->warning[0])
         sl_log(SL_LOG_WARN, "unknown environment variable", "why",
                given->warning, NULL);
+    for (enum sl_setting i = 0; i < SL_SETTINGS; i++)
+        if (daemon->settings.values[i].hides_policy)
+            sl_log(SL_LOG_WARN, "setting of the policy not used", "setting",
+                   sl_setting_rows[i].key, "precedence",
+                   sl_setting_variable(i, false).text, NULL);
     return 0;
 }
 

@@ -505,6 +505,42 @@ TEST(diffs)
     }
 }
 
+TEST(hidden)
+{
+    static const struct sl_server_conf none = {0};
+    struct sl_settings old;
+    struct sl_buf out;
+
+    CASE("a store of the policy that a variable replaces");
+    begin();
+    given.variables[SL_SET_store] = "memory:/x";
+    CHECK_EQ(sl_settings_make(&old, &given, &none, "p.yaml", &why), 0);
+    CHECK(!old.values[SL_SET_store].hides_policy);
+    server.store = SL_STR("redis://u:s3cret@h");
+    CHECK_EQ(make("p.yaml"), 0);
+    CHECK_STR(s.values[SL_SET_store].text, "memory:/x");
+    CHECK(s.values[SL_SET_store].hides_policy);
+
+    CASE("a reload that adds it says so");
+    sl_buf_init(&out, 4096, &sl_alloc_libc);
+    CHECK_EQ(sl_settings_diff(&old, &s, true, &out), 0);
+    CHECK_EQ(out.len, 0);
+    CHECK_EQ(sl_settings_diff(&old, &s, false, &out), 0);
+    CHECK_EQ(sl_buf_add(&out, (struct sl_str){"", 1}), 0);
+    CHECK_STR(out.bytes, "server.store is not used: SLUICE_STORE takes "
+                         "precedence\n");
+    sl_buf_done(&out);
+    sl_settings_done(&old);
+
+    CASE("not the same one, and not by a flag");
+    given.variables[SL_SET_store] = "redis://u:s3cret@h";
+    CHECK_EQ(make("p.yaml"), 0);
+    CHECK(!s.values[SL_SET_store].hides_policy);
+    given.flags[SL_SET_store] = "memory:";
+    CHECK_EQ(make("p.yaml"), 0);
+    CHECK(!s.values[SL_SET_store].hides_policy);
+}
+
 int main(void)
 {
     RUN_TESTS();
