@@ -81,6 +81,8 @@ if (!within(selector.matchLabels, labels)) fail('the Deployment selects other po
 for (const container of pod.containers) {
     for (const mount of container.volumeMounts ?? [])
         if (!volumes.includes(mount.name)) fail(`no volume ${mount.name}`)
+    const names = container.env.map((each) => each.name)
+    if (new Set(names).size !== names.length) fail(`a variable twice: ${names}`)
     for (const variable of container.env)
         if (typeof variable.value !== 'string' && !variable.valueFrom)
             fail(`${variable.name} has no text`)
@@ -98,7 +100,16 @@ for (const each of of('ServiceMonitor')) {
         fail('the ServiceMonitor selects another Service')
     if (!of('Service')[0].spec.ports.some((p) => p.name === each.spec.endpoints[0].port))
         fail('the ServiceMonitor has another port')
+    // Prometheus runs in another namespace than we do.
+    const other = (peer) => peer.namespaceSelector &&
+        within({ 'app.kubernetes.io/name': 'prometheus' },
+            peer.podSelector.matchLabels)
+    for (const policy of of('NetworkPolicy'))
+        if (!policy.spec.ingress.some((rule) =>
+            rule.ports.some((port) => port.port === 8082) && rule.from.some(other)))
+            fail('the NetworkPolicy keeps Prometheus out')
 }
+if (pod.enableServiceLinks !== false) fail('Services set variables')
 const secret = pod.volumes.find((each) => each.secret).secret.secretName
 if (!of('Secret').some((each) => each.metadata.name === secret)) fail('no Secret')
 EOJ
@@ -141,7 +152,33 @@ run valid
 check 'also valid' is 0
 run conforms
 check 'as Kubernetes has them, too' is 0
-run render --set sidecar.enabled=true --set sidecar.app.image=app:1
+run render --set replicas=3 --set persistence.existingClaim=disk \
+    --set 'extraEnv[0].name=SLUICE_STORE' --set 'extraEnv[0].value=redis://redis'
+check 'they cannot share a volume' has "$err" 'one state file'
+run render --set replicas=3 --set 'extraEnv[0].name=SLUICE_STORE' \
+    --set 'extraEnv[0].value=redis://redis'
+check 'a store from extraEnv is one, too' is 0
+check 'without a database they have no subjects' \
+    grep -q 'name: SLUICE_USAGE, value: none' rendered.yaml
+for usage in settings.USAGE=postgres://db \
+    'extraEnv[0].name=SLUICE_USAGE,extraEnv[0].value=postgres://db'; do
+    run render --set replicas=3,settings.STORE=redis://redis --set "$usage"
+    check "with $usage" is 0
+    run valid
+    check 'they have that one' is 0
+done
+run render --set tls.existingSecret=web --set serviceMonitor.enabled=true \
+    --set 'extraVolumes[0].name=keys,extraVolumes[0].configMap.name=keys' \
+    --set 'extraVolumeMounts[0].name=keys,extraVolumeMounts[0].mountPath=/keys'
+check 'with TLS' is 0
+check 'probes use it' test "$(grep -c 'scheme: HTTPS' rendered.yaml)" = 2
+run valid
+check 'valid with more files' is 0
+run conforms
+check 'and conforms with them' is 0
+run render --set sidecar.enabled=true --set sidecar.app.image=app:1 \
+    --set 'sidecar.app.env[0].name=A,sidecar.app.env[0].value=b' \
+    --set sidecar.app.container.workingDir=/srv
 check 'beside an application' grep -q 'image: "app:1"' rendered.yaml
 check 'on loopback' test -z "$(grep SLUICE_LISTEN_HTTP rendered.yaml)"
 run valid

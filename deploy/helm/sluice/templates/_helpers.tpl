@@ -18,6 +18,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ .Values.tokens.existingSecret | default (printf "%s-tokens" (include "sluice.name" .)) }}
 {{- end }}
 
+{{/* Is the setting `name` in `settings` or, from a Secret, in `extraEnv`? */}}
+{{- define "sluice.has" -}}
+{{- $name := printf "SLUICE_%s" .name -}}
+{{- if index .values.settings .name }}yes{{ end -}}
+{{- range .values.extraEnv }}{{ if eq .name $name }}yes{{ end }}{{ end -}}
+{{- end }}
+
+{{/* Of a probe. All listeners use TLS if there is a certificate. */}}
+{{- define "sluice.scheme" -}}
+{{ if .Values.tls.existingSecret }}HTTPS{{ else }}HTTP{{ end }}
+{{- end }}
+
 {{/* The container of the daemon, for both variants. */}}
 {{- define "sluice.container" -}}
 name: sluice
@@ -42,6 +54,14 @@ env:
   - { name: SLUICE_ACCESS_TOKEN_FILE, value: /run/sluice-tokens/access-token }
   {{- end }}
   - { name: SLUICE_ADMIN_TOKEN_FILE, value: /run/sluice-tokens/admin-token }
+  {{- if .Values.tls.existingSecret }}
+  - { name: SLUICE_TLS_CERTIFICATE, value: /run/sluice-tls/tls.crt }
+  - { name: SLUICE_TLS_KEY, value: /run/sluice-tls/tls.key }
+  {{- end }}
+  {{- if and (gt (int .Values.replicas) 1) (not (include "sluice.has" (dict "values" .Values "name" "USAGE"))) }}
+  {{- /* The image names a file. Each replica would have subjects of its own. */}}
+  - { name: SLUICE_USAGE, value: none }
+  {{- end }}
   {{- range $name, $value := .Values.settings }}
   - { name: SLUICE_{{ $name }}, value: {{ $value | quote }} }
   {{- end }}
@@ -56,10 +76,10 @@ ports:
   {{- end }}
   - { name: admin, containerPort: 8082 }
 livenessProbe:
-  httpGet: { path: /livez, port: admin }
+  httpGet: { path: /livez, port: admin, scheme: {{ include "sluice.scheme" . }} }
   periodSeconds: 10
 readinessProbe:
-  httpGet: { path: /readyz, port: admin }
+  httpGet: { path: /readyz, port: admin, scheme: {{ include "sluice.scheme" . }} }
   periodSeconds: 5
 resources: {{- toYaml .Values.resources | nindent 2 }}
 volumeMounts:
@@ -67,6 +87,12 @@ volumeMounts:
   - { name: policy, mountPath: /etc/sluice, readOnly: true }
   - { name: tokens, mountPath: /run/sluice-tokens, readOnly: true }
   - { name: state, mountPath: /var/lib/sluice }
+  {{- if .Values.tls.existingSecret }}
+  - { name: tls, mountPath: /run/sluice-tls, readOnly: true }
+  {{- end }}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 
 {{- define "sluice.pod" -}}
@@ -74,6 +100,11 @@ securityContext:
   fsGroup: 65532
   seccompProfile: { type: RuntimeDefault }
 automountServiceAccountToken: false
+# The variables of a Service "sluice-..." would look like settings.
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
 terminationGracePeriodSeconds: 15
 volumes:
   - name: policy
@@ -86,6 +117,13 @@ volumes:
     {{- else }}
     emptyDir: {}
     {{- end }}
+  {{- with .Values.tls.existingSecret }}
+  - name: tls
+    secret: { secretName: {{ . }}, defaultMode: 0440 }
+  {{- end }}
+  {{- with .Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
