@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """todays_tests.py -- prints the tests that a stage of scripts/test runs today.
 
-    todays_tests.py asan|plain|tsan|memcheck BUILD DAY
+    todays_tests.py asan|clients|memcheck|plain|tsan BUILD DAY
 
 Tests that ask the same twice take turns by DAY, the number of the day, so that
 a usual run is short. One name a line. What is left out where, and why, is at
@@ -86,6 +86,10 @@ def tsan(tests, day):
     return [test for test in tests if test.name not in left]
 
 
+def clients(tests, day):
+    return share([test for test in tests if "clients" in test.suites], day, 2)
+
+
 def memcheck(tests, day):
     tests = [test for test in tests
              if any(f"/unit/{name}/" in test.program
@@ -95,7 +99,8 @@ def memcheck(tests, day):
     return share(tests, day, shares)
 
 
-STAGES = {"asan": asan, "memcheck": memcheck, "plain": plain, "tsan": tsan}
+STAGES = {"asan": asan, "clients": clients, "memcheck": memcheck,
+          "plain": plain, "tsan": tsan}
 
 
 def read(build):

@@ -59,6 +59,10 @@ left = all_days(("asan", "plain"), 1, of("unit", "prop", "conform", "flow",
 ok(not left, "and each of those without two databases in one", left)
 left = all_days(("tsan",), 2, of("threads"))
 ok(not left, "tsan runs each program with threads in two days", left)
+left = {name for day in DAYS
+        for name in clients - names_of("clients", day)
+        - names_of("clients", day + 1)}
+ok(not left, "clients runs each client in two days", left)
 left = all_days(("plain",), 3, names - of(*chosen.NOT_IN_PLAIN)
                 - of("again"))
 ok(not left, "plain runs what asan runs in three days", left)
