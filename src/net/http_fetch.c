@@ -110,10 +110,22 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
 #define CLOSED "the connection was closed before the answer"
 
 /* Did on_request() end it, since curl would have sent it again? */
-static bool is_closed(const struct sl_http_fetch *fetch, CURLcode code)
+static bool is_again(const struct sl_http_fetch *fetch, CURLcode code)
 {
-    return code == CURLE_GOT_NOTHING ||
-           (code == CURLE_ABORTED_BY_CALLBACK && fetch->once && fetch->began);
+    return code == CURLE_ABORTED_BY_CALLBACK && fetch->once && fetch->began;
+}
+
+/* Many servers close a connection that idles, or after some requests, just when
+ * the next request comes. */
+static bool is_stale(const struct sl_http_fetch *fetch, CURLcode code)
+{
+    long opened = 0;
+
+    curl_easy_getinfo(fetch->easy, CURLINFO_NUM_CONNECTS, &opened);
+    return is_again(fetch, code) ||
+           (fetch->once && fetch->sent && opened == 0 && fetch->head == 0 &&
+            (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
+             code == CURLE_GOT_NOTHING));
 }
 
 /* Says why there is no answer. libcurl's words for some codes tell nothing. */
@@ -132,7 +144,7 @@ static void explain(struct sl_http_fetch *fetch, CURLcode code)
         why = "the answer is not HTTP/1.1";
     if (code == CURLE_PARTIAL_FILE)
         why = "the connection was closed in the middle of the answer";
-    if (is_closed(fetch, code))
+    if (code == CURLE_GOT_NOTHING || is_again(fetch, code))
         why = CLOSED;
     if (code == CURLE_OPERATION_TIMEDOUT)
         snprintf(fetch->why, sizeof(fetch->why), "no %s in %g s",
@@ -157,6 +169,7 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code)
     fetch->status = (int)status;
     fetch->sent = bytes > 0;
     fetch->timed_out = code == CURLE_OPERATION_TIMEDOUT;
+    fetch->stale = is_stale(fetch, code);
     if (fetch->is_cut)
         code = CURLE_OK;
     if (fetch->any_status && code == CURLE_OK) {
@@ -438,6 +451,7 @@ static CURLcode set_always(CURL *easy)
         {CURLOPT_SSL_VERIFYPEER, 1                      },
         {CURLOPT_SSL_VERIFYHOST, 2                      },
         {CURLOPT_SSLVERSION,     CURL_SSLVERSION_TLSv1_2},
+        {CURLOPT_HTTP_VERSION,   CURL_HTTP_VERSION_1_1  },
     };
     static const struct {
         CURLoption option;
@@ -576,7 +590,7 @@ int sl_http_fetch_begin(struct sl_http_fetcher *fetcher,
     fetch->status = 0;
     fetch->head = 0;
     fetch->sent = fetch->timed_out = fetch->refused = fetch->is_cut = false;
-    fetch->no_socket = false;
+    fetch->no_socket = fetch->stale = false;
     fetch->retry_after[0] = '\0';
     fetch->cache_control[0] = fetch->date[0] = fetch->why[0] = '\0';
     fetch->list = NULL;

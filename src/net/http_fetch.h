@@ -52,6 +52,8 @@ struct sl_http_fetch {
     char date[64];           /* header field; "": none */
     char retry_after[64];    /* header field; "": none */
     bool timed_out;          /* no complete answer in time */
+    bool stale;              /* with `once`: a connection that was used before
+                              * was closed, and nothing was answered */
     bool refused;            /* by `guard` */
     struct sl_ip peer;       /* the address that answered, if has_peer */
     bool has_peer;

@@ -64,6 +64,7 @@ struct delivery {
     struct delivery *after; /* the next first attempt of the endpoint */
     bool is_behind;         /* it is `after` another one */
     bool is_old;            /* its endpoint was changed after the claim */
+    bool is_stale;          /* its connection was, so that it begins again */
     sl_ns claimed;          /* monotonic */
     sl_ns began, mono;      /* the attempt */
     sl_ns asked;            /* its request, behind DNS, connection and TLS */
@@ -158,18 +159,12 @@ static sl_ns taken_at(const struct delivery *d)
     return d->row.lease - LEASE;
 }
 
-/* The result is complete: the next of its endpoint may be sent. After a failure
- * on_recorded() sends it. */
-static void finish(struct delivery *d)
+/* The result is complete. */
+static void end(struct delivery *d)
 {
-    struct delivery *next = d->after;
-    const struct sl_attempt *a = &d->result.attempt;
-    bool slow = a->timed_out || a->status == 429 || a->status == 502 ||
-                a->status == 504 || a->status == 410;
-
     d->stage = DONE;
     d->s->done_count++;
-    d->result.has_next = next != NULL;
+    d->result.has_next = d->after != NULL;
     d->result.number = d->row.number;
     d->result.tries = (unsigned)d->row.tries;
     d->result.lease = d->row.lease;
@@ -179,17 +174,33 @@ static void finish(struct delivery *d)
     d->result.endpoint = d->texts[SL_CLAIMED_ENDPOINT];
     d->result.org = d->texts[SL_CLAIMED_ORG];
     d->result.url = d->texts[SL_CLAIMED_URL];
-    if (!next || (!slow && !d->result.returned && a->status / 100 != 2)) {
+}
+
+/* Ends it: the next of its endpoint may be sent. After a failure on_recorded()
+ * sends it. If the endpoint is slow, or this one is not done, all that come
+ * after it are returned. */
+static void finish(struct delivery *d)
+{
+    struct delivery *next = d->after, *behind;
+    const struct sl_attempt *a = &d->result.attempt;
+    bool slow = !d->result.returned &&
+                (a->timed_out || a->status == 429 || a->status == 502 ||
+                 a->status == 504 || a->status == 410);
+
+    end(d);
+    if (next && !slow && !d->result.returned && a->status / 100 != 2) {
         record_soon(d->s);
         return;
     }
     d->after = NULL;
-    if (slow && !d->result.returned) {
+    for (; next && (slow || d->is_stale); next = behind) {
         next->result.returned = true;
-        finish(next);
-    } else {
-        start(next);
+        end(next);
+        behind = next->after;
+        next->after = NULL;
     }
+    if (next)
+        start(next);
     record_soon(d->s);
 }
 
@@ -234,9 +245,14 @@ static void on_answer(struct sl_http_fetch *fetch)
         give_up(d, now + SL_S); /* the lack is here, not at the destination */
         return;
     }
+    r->arrived = arrived_at(d, now);
+    if (fetch->stale) { /* on its way again, but for the pace */
+        d->is_stale = true;
+        give_up(d, 0);
+        return;
+    }
     r->at = d->began;
     r->took = sl_loop_mono(d->s->loop) - d->mono;
-    r->arrived = arrived_at(d, now);
     r->attempt = (struct sl_attempt){
         .status = fetch->result == SL_HTTP_FETCH_GOOD ? fetch->status : 0,
         .timed_out = fetch->timed_out,

@@ -12,6 +12,8 @@ path says what it answers:
     /until/FILE     200 when the file is there; /until/FILE/503: 503
     /hang           nothing, ever
     /stuck          500 to the first request, then nothing, ever
+    /once           200 to the first request of a connection; no answer to the
+                    second
     /long           200 with an endless body
     /fields         200 with header fields that do not end
     /redirect       302 to /ok
@@ -59,6 +61,9 @@ class Destination(BaseHTTPRequestHandler):
             while not os.path.exists(words[1]):
                 time.sleep(0.05)
             status = int(words[2]) if words[2:] else 200
+        elif words[0] == "once" and getattr(self, "answered", False):
+            self.close_connection = True
+            return
         elif words[0] in ("hang", "stuck"):
             threading.Event().wait(600)
         elif words[0] == "slow":
@@ -82,6 +87,7 @@ class Destination(BaseHTTPRequestHandler):
                     self.wfile.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
             except OSError:
                 return
+        self.answered = True
         answer = b"answer %d" % status
         self.send_response(status)
         for field, value in fields.items():

@@ -73,6 +73,25 @@ check '20 failures disable it' until_ is_disabled
 check 'nothing is being sent then' until_ idle
 check 'and it got 20 attempts' has_hits /status/500 20
 
+queue /status/429
+check 'one that is slow gets the first one' until_ has_hits /status/429 1
+check 'and no other' until_ idle
+check 'of all that were claimed' has_hits /status/429 1
+
+queue /status/410
+check 'one that is gone is disabled' until_ is_disabled
+check 'and idle' until_ idle
+check 'after one attempt' has_hits /status/410 1
+
+# Each gets its answer on a connection of its own.
+queue /once
+all_delivered() {
+    ask "/v1/webhooks/attempts?endpoint=$endpoint&limit=100"
+    [[ $(grep -o '"result":"delivered"' <<<"$out" | wc -l) = 28 ]]
+}
+check 'a connection that the server has closed is no failure' until_ all_delivered
+check 'of any of them' eval '[[ $out != *'"'"'"result":"retry"'"'"'* ]]'
+
 # The first attempt fails when the file is there. Then the others are sent, but
 # for the change.
 queue /until/moved/500

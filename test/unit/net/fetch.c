@@ -322,9 +322,10 @@ TEST(once)
     ask(url);
     CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_GOOD);
     CHECK_STR(t.fetch.why, "");
+    CHECK(!t.fetch.stale);
     ask(url);
     CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_UNREACHABLE);
-    CHECK(t.fetch.sent && !t.fetch.refused);
+    CHECK(t.fetch.sent && !t.fetch.refused && t.fetch.stale);
     CHECK_STR(t.fetch.why, "the connection was closed before the answer");
     pthread_join(thread, NULL);
     close(listener);
