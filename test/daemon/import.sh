@@ -133,6 +133,7 @@ bad() {
 }
 bad '{"org":"acme","limit":"minuts","used":1}' 'the policy has no limit "minuts"; did you mean "minutes"?'
 bad '{"org":"acme","limit":"minutes"}' '"used" is missing'
+bad '{"org":"acme","limit":"minutes","used":null}' '"used" is missing'
 bad '{"org":"acme","limit":"minutes","used":-1}' '"used"'
 bad '{"org":"acme","limit":"minutes","used":1.5}' '"used"'
 bad '{"limit":"minutes","used":1}' 'limit "minutes" is per org: add "org"'

@@ -155,7 +155,7 @@ static bool next_csv(struct reading *r, struct row *row, bool *ret_more)
 {
     unsigned count = 0;
 
-    r->body.seen = 0;
+    r->body.seen = r->body.nulls = 0;
     *ret_more = sl_csv_next(&r->csv, r->cells, r->count, &count);
     r->line = r->csv.line;
     if (r->csv.no_memory)
@@ -226,7 +226,7 @@ static bool check_row(struct reading *r, const struct row *row)
     use->amount = row->used;
     use->has_amount = true;
     use->line = r->line;
-    if (!(r->body.seen & HAS_USED))
+    if (!(r->body.seen & ~r->body.nulls & HAS_USED))
         return refuse(r, "\"used\" is missing: the units of the period");
     if (!sl_use_check(&r->body, use))
         return false;
