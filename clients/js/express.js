@@ -18,16 +18,27 @@ function factsOf(request, response) {
     };
 }
 
-function setGiven(response, given) {
-    if (Array.isArray(given)) {
-        const pairs = given.flat();
+// The headers that writeHead() is given: an object, a list of names and values, or
+// a list of pairs.
+function pairsOf(given) {
+    if (!Array.isArray(given))
+        return Object.entries(given ?? {});
+    if (given.every((one) => Array.isArray(one)))
+        return given;
+    return given.flatMap((one, i) => i % 2 === 0 ? [[one, given[i + 1]]] : []);
+}
 
-        for (let i = 0; i + 1 < pairs.length; i += 2)
-            response.setHeader(pairs[i], pairs[i + 1]);
-    } else {
-        for (const [name, value] of Object.entries(given ?? {}))
-            response.setHeader(name, value);
+// A name may be given twice, such as Set-Cookie.
+function setGiven(response, given) {
+    const headers = new Map();
+
+    for (const [name, value] of pairsOf(given)) {
+        const low = name.toLowerCase();
+
+        headers.set(low, [name, (headers.get(low)?.[1] ?? []).concat(value)]);
     }
+    for (const [name, values] of headers.values())
+        response.setHeader(name, values.length === 1 ? values[0] : values);
 }
 
 // Adds the headers when the response begins: what the application sets before

@@ -5,6 +5,16 @@ import { denial, factsOf, finish } from "./fetchlike.js";
 
 export { forwardedFor };
 
+// The status of what a handler has thrown: redirect(), notFound() and their like
+// throw, too, and are answers.
+function statusOf(thrown) {
+    const [kind, ...rest] = String(thrown?.digest).split(";");
+
+    if (kind === "NEXT_REDIRECT")
+        return Number(rest.at(-2)) || 307;
+    return kind === "NEXT_HTTP_ERROR_FALLBACK" ? Number(rest[0]) || 404 : 500;
+}
+
 /**
  * Wraps a route handler or a middleware: it is called if the request is
  * allowed, with the passage as its third argument. A denied request is answered
@@ -29,7 +39,9 @@ export function withSluice(options, handler) {
             return await finish(
                 request, await handler(request, context, passage), passage);
         } catch (error) {
-            await passage.end({ request, status: 500, aborted: true });
+            const status = statusOf(error);
+
+            await passage.end({ request, status, aborted: status >= 500 });
             throw error;
         }
     };

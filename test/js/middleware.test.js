@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import test from "node:test";
 
 import { forwardedFor } from "../../clients/js/express.js";
-import { frameworks } from "./frameworks.js";
+import { frameworks, load } from "./frameworks.js";
 
 // A daemon that allows, unless `verdict` says otherwise, and holds. `ended`
 // resolves with the first settlement or release.
@@ -238,3 +238,42 @@ for (const { name, start } of frameworks.filter((one) => !/later/.test(one.name)
         assert.deepEqual(await response.json(), { own: 429 });
     });
 }
+
+test("node:http: headers that writeHead() is given twice", async (t) => {
+    const { url } = await daemon(t, { verdict: { headers: { "X-A": "1" } } });
+    const node = frameworks.find(({ name }) => name === "node:http");
+    const forms = [
+        ["Set-Cookie", "a=1", "Set-Cookie", "b=2", "X-Y", "z"],
+        ["set-cookie", ["a=1", "b=2"], "X-Y", "z"],
+        [["Set-Cookie", "a=1"], ["set-cookie", "b=2"], ["X-Y", "z"]],
+        { "Set-Cookie": ["a=1", "b=2"], "X-Y": "z" },
+    ];
+
+    for (const form of forms) {
+        const ask = await node.start(t, { ...PATIENT, url }, {}, (_, response) =>
+            response.writeHead(200, form).end());
+        const { headers } = await ask("/");
+
+        assert.deepEqual(headers.getSetCookie(), ["a=1", "b=2"]);
+        assert.equal(headers.get("x-y"), "z");
+        assert.equal(headers.get("x-a"), "1");
+    }
+});
+
+test("next: redirect() and notFound() are answers, a failure is none", async (t) => {
+    const next = frameworks.find(({ name }) => name === "next");
+    const { redirect, notFound } = load("next/navigation");
+
+    for (const [thrower, end] of [
+        [() => redirect("/there"), "settle"], [() => notFound(), "settle"],
+        [() => {
+            throw new Error("x");
+        }, "release"]]) {
+        const { ended, url } = await daemon(t);
+        const ask = await next.start(t, { ...PATIENT, url, hold: "30s" }, {},
+                                     thrower);
+
+        await ask("/");
+        assert.equal((await ended).path, `/v1/holds/h1/${end}`);
+    }
+});
