@@ -32,6 +32,15 @@ class Request:
         self.address = peer[0] if peer else None
 
 
+class Response:
+    """How far the response to a request is."""
+
+    def __init__(self):
+        self.status = None  # until it has begun
+        self.headers = []
+        self.left = False  # the client has gone away
+
+
 class SluiceMiddleware:
     """Checks each request before `app` gets it. `settings` are those of
     middleware.Settings; `client` is an AsyncClient, or the default one."""
@@ -60,44 +69,59 @@ class SluiceMiddleware:
             return
         keeper = asyncio.ensure_future(keep_hold(
             self.client, verdict, check["hold"])) if verdict.hold else None
+        response = Response()
         try:
-            await self._pass(scope, receive, send, verdict)
-        except BaseException:
-            await self._end(verdict, 500, "release", None)
+            await self._pass(scope, receive, send, verdict, response)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                response.left = True
+            await self._end(scope, verdict, response, failed=True)
             raise
         finally:
             if keeper:
                 keeper.cancel()
+        await self._end(scope, verdict, response)
 
-    async def _pass(self, scope, receive, send, verdict):
-        started = {"status": 500, "headers": []}
+    async def _pass(self, scope, receive, send, verdict, response):
+        async def receive_noted():
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                response.left = True
+            return message
 
         async def send_merged(message):
             if message["type"] == "http.response.start":
                 message = dict(message)
                 message["headers"] = merge_raw(message.get("headers", ()),
                                                verdict)
-                started["status"] = message["status"]
-                started["headers"] = message["headers"]
+                response.status = message["status"]
+                response.headers = message["headers"]
             elif message["type"] == "websocket.accept":
-                started["status"] = 101
+                response.status = 101
             await send(message)
 
         if verdict.wait_ms:
             await asyncio.sleep(verdict.wait_ms / 1000)
-        await self.app(scope, receive, send_merged)
-        if verdict.hold is not None:
-            headers = {name.decode("latin-1").lower(): value.decode("latin-1")
-                       for name, value in started["headers"]}
-            await self._end(verdict, started["status"], *self.settings.outcome(
-                started["status"], headers,
-                scope["state"].get("sluice_cost")))
+        await self.app(scope, receive_noted if verdict.hold else receive,
+                       send_merged)
 
-    async def _end(self, verdict, status, verb, cost):
+    async def _end(self, scope, verdict, response, failed=False):
         """End the hold of a request, once the response has ended."""
-        if verdict.hold is not None:
-            await asyncio.shield(end_hold_async(
-                self.client, verdict.hold, verb, cost, status))
+        if verdict.hold is None:
+            return
+        cost = scope["state"].get("sluice_cost")
+        status = response.status or 500
+        if response.left and (failed or response.status is None):
+            # A client that goes away early pays: it must not choose the cost.
+            verb = "settle"
+        elif failed:
+            verb, cost, status = "release", None, 500
+        else:
+            verb, cost = self.settings.outcome(status, {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in response.headers}, cost)
+        await asyncio.shield(end_hold_async(
+            self.client, verdict.hold, verb, cost, status))
 
     async def _deny(self, request, verdict, receive, send):
         if request.scope["type"] == "websocket":

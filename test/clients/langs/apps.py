@@ -8,11 +8,14 @@ it has printed a line with the text READY, or when READY is "port", when it
 accepts connections. All applications have the same paths:
 
   GET /api/hello              3 per minute for each X-User
-  POST /api/chat?tokens=N     holds 100 tokens and uses N; 0 fails
+  POST /api/chat?tokens=N     holds 100 tokens and uses N; 0 fails; that of
+                              "spring" does not end if N is below 0
 """
 
 import json
 import os
+import re
+import socket
 import sys
 
 from ports import accepts, free_port
@@ -46,6 +49,13 @@ def left(daemon, user):
         "method": "POST", "path": "/api/chat", "user": user,
         "cost": 0})[2])
     return verdict["limits"][0]["remaining"]
+
+
+def ended(daemon):
+    """How many holds were settled or released."""
+    metrics = fetch(daemon.admin + "/metrics")[2]
+    return sum(int(line.rsplit(" ", 1)[1]) for line in metrics.split("\n")
+               if re.match(r'sluice_holds_total.*"(settled|released)"', line))
 
 
 def test_hello(tap, app):
@@ -91,6 +101,17 @@ def test_holds(tap, app, daemon):
               until(lambda: left(daemon, "dan") == ALL), left(daemon, "dan"))
 
 
+def test_leaving(tap, app, daemon):
+    before = ended(daemon)
+    with socket.create_connection(("127.0.0.1", app.port)) as client:
+        client.sendall(b"POST /api/chat?tokens=-1 HTTP/1.1\r\nHost: a\r\n"
+                       b"X-User: fay\r\nContent-Length: 0\r\n\r\n")
+        tap.check("a stream begins", client.recv(12) == b"HTTP/1.1 200")
+    until(lambda: ended(daemon) == before + 1)
+    tap.same("a client that leaves pays what was held",
+             (ended(daemon) - before, left(daemon, "fay")), (1, ALL - 100))
+
+
 def test_without_daemon(tap, app, daemon, program, policy):
     port = int(daemon.url.rsplit(":", 1)[1])
     daemon.kill()
@@ -109,6 +130,8 @@ def main():
     app = App(sys.argv[5:], ready, daemon)
     test_hello(tap, app)
     test_holds(tap, app, daemon)
+    if name == "spring":
+        test_leaving(tap, app, daemon)
     test_without_daemon(tap, app, daemon, program, policy)
     app.process.stop()
     tap.done()

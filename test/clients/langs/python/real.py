@@ -288,8 +288,6 @@ def asgi_middleware(url):
     asyncio.run(run())
 
 
-# ---- the page ----
-
 class ShortHold:
     """A client whose holds expire after 100 ms. `calls` has what it is asked
     later."""
@@ -305,8 +303,12 @@ class ShortHold:
     def extend(self, hold, lifetime):
         self.calls.append(("extend", hold, lifetime))
 
-    def settle(self, hold, *_):
-        self.calls.append(("settle", hold))
+    def settle(self, hold, cost, _):
+        self.calls.append(("settle", hold) if cost is None
+                          else ("settle", hold, cost))
+
+    def release(self, hold, _):
+        self.calls.append(("release", hold))
 
     def is_extended(self):
         return len(self.calls) > 1
@@ -319,8 +321,11 @@ class AsyncShortHold(ShortHold):
     async def extend(self, hold, lifetime):
         super().extend(hold, lifetime)
 
-    async def settle(self, hold, *_):
-        super().settle(hold)
+    async def settle(self, *how):
+        super().settle(*how)
+
+    async def release(self, *how):
+        super().release(*how)
 
 
 def long_responses():
@@ -365,6 +370,55 @@ def long_responses():
 
     asyncio.run(run())
 
+
+def leaving():
+    """A client that goes away early pays what was held."""
+    async def cancelled(receive, send):
+        raise asyncio.CancelledError
+
+    async def as_django(receive, send):
+        await receive()
+
+    async def after_the_start(receive, send):
+        await send({"type": "http.response.start", "status": 200})
+        await receive()
+        raise OSError
+
+    async def fails(receive, send):
+        raise OSError
+
+    async def ended(app, cost=None):
+        client = AsyncShortHold()
+
+        async def disconnect():
+            return {"type": "http.disconnect"}
+
+        async def ignore(_):
+            return None
+
+        async def whole(scope, receive, send):
+            if cost is not None:
+                scope["state"]["sluice_cost"] = cost
+            await app(receive, send)
+
+        try:
+            await asgi.SluiceMiddleware(whole, client, hold="30s")(
+                {"type": "http", "path": "/"}, disconnect, ignore)
+        except (OSError, asyncio.CancelledError):
+            pass
+        return client.calls
+
+    for name, app, cost, last in (
+            ("cancelled", cancelled, None, ("settle", "h1")),
+            ("cancelled, with a cost", cancelled, 7, ("settle", "h1", 7)),
+            ("no response", as_django, None, ("settle", "h1")),
+            ("half a response", after_the_start, None, ("settle", "h1")),
+            ("a failure of the application", fails, 7, ("release", "h1"))):
+        tap.same("asgi: the client leaves: " + name,
+                 asyncio.run(ended(app, cost)), [last])
+
+
+# ---- the page ----
 
 def guide(root, daemon, folder):
     """The first lines of the page work as printed."""
@@ -426,6 +480,7 @@ def main():
         wsgi_middleware(client)
         asgi_middleware(daemon.url)
         long_responses()
+        leaving()
         guide(root, Daemon(program, f"{root}/examples/web.yaml",
                            "--usage", f"sqlite:{folder}/page.db"), folder)
     tap.done()

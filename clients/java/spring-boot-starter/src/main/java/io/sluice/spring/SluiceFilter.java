@@ -51,14 +51,11 @@ public final class SluiceFilter extends OncePerRequestFilter {
     private void passHeld(HttpServletRequest request, MergingResponse response,
                           FilterChain chain)
         throws ServletException, IOException {
-        boolean returned = false;
-
         try {
             chain.doFilter(request, response);
-            returned = true;
-        } finally {
-            if (!returned)
-                checker.end(request, 500, true);
+        } catch (Throwable e) {
+            checker.end(request, response.getStatus(), SluiceRequest.isFault(e));
+            throw e;
         }
         if (request.isAsyncStarted())
             request.getAsyncContext().addListener(new End(request, response));
@@ -89,7 +86,7 @@ public final class SluiceFilter extends OncePerRequestFilter {
 
         @Override
         public void onError(AsyncEvent event) {
-            failed = true;
+            failed = SluiceRequest.isFault(event.getThrowable());
         }
 
         @Override

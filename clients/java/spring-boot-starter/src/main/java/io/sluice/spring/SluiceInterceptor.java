@@ -36,6 +36,7 @@ public final class SluiceInterceptor implements HandlerInterceptor {
                                 HttpServletResponse response, Object handler,
                                 Exception error) {
         if (request.getDispatcherType() != DispatcherType.ERROR)
-            checker.end(request, response.getStatus(), error != null);
+            checker.end(request, response.getStatus(),
+                        error != null && SluiceRequest.isFault(error));
     }
 }

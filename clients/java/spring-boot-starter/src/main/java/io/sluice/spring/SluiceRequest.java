@@ -11,6 +11,7 @@ import java.util.Set;
 import org.apache.commons.logging.Log;
 import org.apache.commons.logging.LogFactory;
 import org.springframework.http.server.PathContainer;
+import org.springframework.web.util.DisconnectedClientHelper;
 import org.springframework.web.util.pattern.PathPattern;
 import org.springframework.web.util.pattern.PathPatternParser;
 
@@ -44,6 +45,13 @@ public final class SluiceRequest {
      * ends. */
     public static void releaseHold(HttpServletRequest request) {
         request.setAttribute(NO_COST, true);
+    }
+
+    /** Did the application fail? A client that goes away early pays: it must not
+     * choose the cost. */
+    static boolean isFault(Throwable error) {
+        return error == null ||
+            !DisconnectedClientHelper.isClientDisconnectedException(error);
     }
 
     /** Checks requests, for the filter and the interceptor. */
@@ -120,7 +128,7 @@ public final class SluiceRequest {
         }
 
         /** Settles the hold of a request, or releases it: after a response with
-         * 5xx or an exception, unless a cost was set. */
+         * 5xx or a failure, unless a cost was set. */
         void end(HttpServletRequest request, int status, boolean failed) {
             Verdict verdict = verdict(request);
             Object cost = request.getAttribute(COST);

@@ -50,6 +50,10 @@ public class SpringApp {
             .body(out -> {
                 out.write("a long answer, ".getBytes(StandardCharsets.UTF_8));
                 out.flush();
+                while (tokens < 0) { // until the client leaves
+                    out.write(new byte[1000]);
+                    out.flush();
+                }
                 SluiceRequest.setCost(request, tokens);
                 out.write((tokens + " tokens").getBytes(StandardCharsets.UTF_8));
             });
