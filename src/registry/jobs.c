@@ -923,7 +923,8 @@ static void clear_output(struct sl_job *job)
 }
 
 /* None of the jobs is on disk, unless the commit is uncertain: then all are
- * but those that were left out. */
+ * but those that were left out, or refused: such as a segment of the journal
+ * whose predecessor was left out. */
 static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
 {
     struct sl_diag why = r->db.diag;
@@ -931,7 +932,7 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
     r->db.driver->rollback(&r->db);
     sl_usage_replay_undo(r, 0);
     for (struct sl_job *job = first; job; job = job->next) {
-        bool left_out = job->is_blocked;
+        bool left_out = job->is_blocked || job->result != SL_JOB_DONE;
 
         job->is_blocked = false;
         if (job->already_done)

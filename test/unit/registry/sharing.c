@@ -25,6 +25,16 @@ static int fake_run(struct sl_database *db, enum sl_query query)
     return query == SL_QUERY_COMMIT ? commit_result : 0;
 }
 
+static void fake_bind(struct sl_database *db, enum sl_query query, int at,
+                      const struct sl_str *text, int64_t number)
+{
+    (void)db;
+    (void)query;
+    (void)at;
+    (void)text;
+    (void)number;
+}
+
 static int fake_step(struct sl_database *db, enum sl_query query)
 {
     (void)db;
@@ -86,6 +96,7 @@ static int fake_listen(struct sl_database *db, sl_notified_f *f, void *ctx,
 
 static const struct sl_driver fake = {
     .run = fake_run,
+    .bind = fake_bind,
     .step = fake_step,
     .reset = fake_reset,
     .rollback = fake_rollback,
@@ -205,8 +216,13 @@ static void test_left_out(void)
 {
     struct sl_usage_entry usage = {.scope = S("org"), .id = S("acme")};
     struct sl_job locked_out = usage_job(&usage, 1);
+    struct sl_usage_entry free_usage = {.scope = S("org"), .id = S("other")};
+    struct sl_job segment = usage_job(&free_usage, 1);
     struct sl_job other = {.kind = SL_JOB_WRITE};
 
+    segment.journal = S("0123456789abcdef");
+    segment.sequence = 2;
+    segment.after = 1;
     CASE("a job that was left out is not in the transaction that was lost");
     sl_slot_take(busy, S("org"), S("acme"));
     locked_out.next = &other;
@@ -216,6 +232,14 @@ static void test_left_out(void)
     CHECK_EQ(other.uncertain_txn, 9);
     CHECK_EQ(locked_out.uncertain_txn, 0);
     CHECK(locked_out.err && other.err);
+
+    CASE("nor is a segment whose predecessor was left out");
+    other.uncertain_txn = 0;
+    segment.next = &other;
+    sl_job_run_writes(&registry, &segment, true);
+    CHECK_EQ(other.uncertain_txn, 9);
+    CHECK_EQ(segment.uncertain_txn, 0);
+    CHECK(segment.err && other.err);
     memset(busy, 0, sizeof(busy));
     lost_commit = 0;
     registry.db.uncertain_txn = 0;
