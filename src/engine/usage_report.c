@@ -43,6 +43,10 @@ static void delta_of(const struct sl_decision *d,
         .level = rule->kind == SL_LEVEL,
         .thresholds = rule->thresholds,
     };
+    if (d->plan_unknown) {
+        ret->cap = SL_USAGE_CAP_KEPT;
+        ret->plan = SL_STR("");
+    }
 }
 
 /* A held take counts as used when the hold ends. What was not taken is not in

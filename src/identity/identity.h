@@ -213,6 +213,10 @@ enum sl_usage_act {
     SL_USAGE_ACT_REFUNDED,    /* the table has applied the refund of a report */
 };
 
+/* A record whose plan is not known: the cap of the counter's last record, or of
+ * its next one. */
+#define SL_USAGE_CAP_KEPT (UINT64_MAX - 1)
+
 /* Units of one limit. All texts are borrowed. */
 struct sl_usage_delta {
     enum sl_usage_act act;
@@ -230,7 +234,8 @@ struct sl_usage_delta {
     sl_ns end;                      /* of a stored period; 0: not known */
     sl_ns at;                       /* when */
     int64_t amount;                 /* < 0: refund */
-    uint64_t cap;                   /* the limit; UINT64_MAX: none */
+    uint64_t cap;                   /* the limit; UINT64_MAX: none; or
+                                     * SL_USAGE_CAP_KEPT */
     struct sl_str plan, zone;       /* "": not known */
     const struct sl_limit *numbers; /* for the end of the period */
     bool level;                     /* it has no period */

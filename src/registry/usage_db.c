@@ -46,13 +46,6 @@ static int load(struct sl_database *db, const struct sl_usage_entry *u,
     return found < 0 ? found : 0;
 }
 
-void sl_usage_entry_period(struct sl_usage_entry *u,
-                           const struct sl_limit *numbers)
-{
-    u->end = sl_limit_period(numbers, u->start).end;
-    u->last_day = sl_limit_last_day(numbers, u->end);
-}
-
 static int64_t cap_of(const struct sl_usage_entry *u)
 {
     return u->cap <= INT64_MAX ? (int64_t)u->cap : -1;
@@ -244,17 +237,20 @@ static int unabsorb(struct sl_database *db, const struct sl_usage_entry *u,
 /* ---- one amount ---- */
 
 /* Another cap applies to this record: what was beyond the cap before it stays
- * overage or credited. (8) */
+ * overage or credited. The first known cap is that of the records before it,
+ * too. (8) */
 static void split_at_change(const struct sl_usage_entry *u, struct counter *c)
 {
     int64_t cap = u->cap <= (uint64_t)SL_USAGE_MOST ? (int64_t)u->cap : -1;
+    int64_t before = c->overage + c->credited;
+    bool none = u->level || (c->split.cap == -2 && before == 0);
 
     if (u->reset) {
         c->split.used = c->split.beyond = 0;
     } else if (u->cap != SL_USAGE_CAP_KEPT && cap != c->split.cap) {
         c->split.cap = cap;
-        c->split.used = u->level ? 0 : c->used;
-        c->split.beyond = u->level ? 0 : c->overage + c->credited;
+        c->split.used = none ? 0 : c->used;
+        c->split.beyond = none ? 0 : before;
     }
 }
 
@@ -392,6 +388,8 @@ static int put(struct sl_database *db, struct sl_usage_entry *u)
     bool known = false;
     int err = check_key(db, u, &known);
 
+    if (!err && sl_usage_is_guess(u))
+        err = sl_usage_find_period(db, u);
     if (!err)
         err = load(db, u, &c);
     if (!err && u->name.len > 0)
@@ -767,7 +765,7 @@ int sl_usage_db_ahead(struct sl_database *db, const struct sl_usage_entry *u)
     int err = 0;
 
     if (!db->driver->prefetch || db->one_by_one || u->name.len > 0 ||
-        u->act != SL_USAGE_ACT_TAKE)
+        u->act != SL_USAGE_ACT_TAKE || sl_usage_is_guess(u))
         return 0;
     sl_arena_reset(&db->arena);
     if (u->key.len > 0)

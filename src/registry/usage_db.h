@@ -25,7 +25,8 @@
  *   (8) Each unit is judged by the cap of its own record: a change of the plan
  *       makes no earlier unit overage, and no earlier overage included. If
  *       refunds bring the usage below that at the change, the overage from
- *       before the change falls.
+ *       before the change falls. Without a known cap it is that of the
+ *       records before it in the period, or else of the next one.
  *   (9) A hold is spent from the lease of the node that took it, wherever it
  *       ends; if that is another daemon, the node is told.
  */
@@ -40,9 +41,6 @@
 #define SL_USAGE_KEY  256  /* bytes of the key of a report, or of a name */
 #define SL_USAGE_NAME 64   /* of a limit */
 #define SL_KEY_LIFE   (7 * SL_DAY)
-
-/* A record whose plan is not known: the cap of the counter's last record. */
-#define SL_USAGE_CAP_KEPT (UINT64_MAX - 1)
 
 struct sl_database;
 
@@ -112,6 +110,12 @@ struct sl_usage_entry {
 /* Sets `end` and `last_day` of an entry from its `start`. */
 void sl_usage_entry_period(struct sl_usage_entry *u,
                            const struct sl_limit *numbers);
+
+/* Was the subject of the amount unknown? Then its period is a guess too, and
+ * sl_usage_find_period() corrects it, if the subject has used the limit. */
+bool sl_usage_is_guess(const struct sl_usage_entry *u);
+SL_MUST_USE int sl_usage_find_period(struct sl_database *db,
+                                     struct sl_usage_entry *u);
 
 /* Rows that recording needs are read together for so many entries. */
 #define SL_USAGE_AHEAD 80

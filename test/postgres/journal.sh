@@ -7,6 +7,8 @@
 
 past_midnight
 deadline=200ms
+sed -i '/^limits:/a\  words: { kind: quota, per: org, rate: { free: 9000/month, pro: 100/month } }' \
+    p.yaml
 
 # One thread: each report would send the usage of the checks.
 one() {
@@ -112,6 +114,15 @@ report '{"org":"both","limit":"minutes","amount":5}'
 check 'a report is recorded' answers 200
 tell /v1/features/assistant -X PUT -d '{"enabled":false}'
 check 'a feature is switched off' answers 200
+for org in both own new; do
+    tell "/v1/subjects/org/$org" -X PUT -d '{"plan":"pro"}'
+done
+tell /v1/subjects/org/own -X PUT \
+    -d "{\"plan\":\"pro\",\"anchor\":\"$(date -ud '3 days ago' +%F)\"}"
+for org in both own; do
+    report "{\"org\":\"$org\",\"limit\":\"words\",\"amount\":90}"
+done
+check 'organisations have used a part of their plan' has "$out" '"limit":100,'
 "$POSTGRES_CTL" kill
 report '{"org":"both","limit":"minutes","amount":7,"idempotency_key":"a"}'
 check 'without the database it is kept' answers 202
@@ -134,6 +145,10 @@ report '{"org":"both","limit":"minutes","amount":11}'
 check 'it keeps reports' answers 202
 report '{"org":"both","limit":"minutes","amount":3,"release":true}'
 check 'and refunds' answers 202
+for org in both own new new; do
+    report "{\"org\":\"$org\",\"limit\":\"words\",\"amount\":60}"
+    check "and those of $org, whose plan it does not know" answers 202
+done
 end_by KILL
 one
 report '{"org":"both","limit":"minutes","amount":1}'
@@ -141,6 +156,15 @@ check 'also after another kill' answers 202
 "$POSTGRES_CTL" start >/dev/null
 check 'everything is recorded once' until_ recorded both $((5 + 7 + 11 - 3 + 1))
 check 'and logged' said 'database reached'
+# The rows of an organisation: used and overage.
+words() {
+    [[ $(sql "SELECT used, overage FROM sluice.usage_counters
+        WHERE id = '$1' AND limit_name = 'words'") = "$2" ]]
+}
+check 'by the plan of the records before' until_ words both '150|50'
+check 'in the period of the organisation' until_ words own '150|50'
+report '{"org":"new","limit":"words","amount":30}'
+check 'or by that of the next one' words new '150|50'
 is_off() {
     ask /v1/check -d '{"method":"GET","path":"/ai","user":"cat"}'
     has "$out" '"status":503'

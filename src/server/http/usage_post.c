@@ -235,10 +235,17 @@ static bool join(struct sl_http_call *call, const struct sl_str *values,
     return copy;
 }
 
-/* Without a decision the plan is not known. */
-static uint64_t cap_of(const struct sl_meter_view *view, bool shown)
+/* Is the plan known? Not without a decision, nor if it could not be looked up.
+ * What must fit is judged by what the decision assumed. */
+static bool knows_plan(const struct sl_decision *d, bool enforce)
 {
-    if (!shown)
+    return d->shown_count > 0 && !d->shown[0].skipped &&
+           (!d->plan_unknown || enforce);
+}
+
+static uint64_t cap_of(const struct sl_meter_view *view, bool knows)
+{
+    if (!knows)
         return SL_USAGE_CAP_KEPT;
     return view->limited ? view->cap : UINT64_MAX;
 }
@@ -280,6 +287,7 @@ static bool fill(struct reporting *r, unsigned i)
     struct sl_str values[SL_PER_MAX];
     struct sl_usage_entry *u = &r->usage[i];
     bool shown = d->shown_count > 0 && !d->shown[0].skipped;
+    bool knows = knows_plan(d, use->enforce);
 
     for (unsigned k = 0; k < use->rule->per_count; k++)
         values[k] = shown ? d->shown[0].values[k].value : use->keys[k];
@@ -290,8 +298,8 @@ static bool fill(struct reporting *r, unsigned i)
         .at = use->request.now,
         .key = use->key,
         .name = use->name,
-        .cap = cap_of(&r->views[i], shown),
-        .plan = r->views[i].plan,
+        .cap = cap_of(&r->views[i], knows),
+        .plan = knows ? r->views[i].plan : SL_STR(""),
         .zone = r->views[i].zone,
         .level = use->rule->kind == SL_LEVEL,
         .enforce = use->enforce,

@@ -467,6 +467,16 @@ static void test_changes(struct world *w)
         u.cap = 100;
         put_one(w, u, SL_USAGE_RECORDED, 270, 170);
     }
+    CASE("(8) and by the next one, if there was none");
+    {
+        struct sl_usage_entry u = report("guessed", 90, "");
+
+        u.cap = SL_USAGE_CAP_KEPT;
+        put_one(w, u, SL_USAGE_RECORDED, 90, 0);
+        put_one(w, u, SL_USAGE_RECORDED, 180, 0);
+        u.cap = 100;
+        put_one(w, u, SL_USAGE_RECORDED, 270, 170);
+    }
 }
 
 /* ---- names ---- */
