@@ -179,6 +179,16 @@ check 'and conforms with them' is 0
 run render --set sidecar.enabled=true --set sidecar.app.image=app:1 \
     --set 'sidecar.app.env[0].name=A,sidecar.app.env[0].value=b' \
     --set sidecar.app.container.workingDir=/srv
+check 'its address' grep -q 'value: "http://127.0.0.1:8080"' rendered.yaml
+run render --set sidecar.enabled=true --set sidecar.app.image=app:1 \
+    --set sidecar.app.port=8080
+check 'its port is taken' has "$err" 'set settings.LISTEN_HTTP to another one'
+run render --set sidecar.enabled=true --set sidecar.app.image=app:1 \
+    --set sidecar.app.port=8080 --set settings.LISTEN_HTTP=127.0.0.1:18080
+check 'which that changes' grep -q 'value: "http://127.0.0.1:18080"' rendered.yaml
+run render --set sidecar.enabled=true --set sidecar.app.image=app:1 \
+    --set 'sidecar.app.env[0].name=A,sidecar.app.env[0].value=b' \
+    --set sidecar.app.container.workingDir=/srv
 check 'beside an application' grep -q 'image: "app:1"' rendered.yaml
 check 'on loopback' test -z "$(grep SLUICE_LISTEN_HTTP rendered.yaml)"
 run valid
