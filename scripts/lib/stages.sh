@@ -43,6 +43,7 @@
 #             not fail.
 #   check     clang-tidy's analyzer stops early, and each day reads another sixth
 #             of the files. The other checks of clang-tidy read all.
+#             Of the scripts, another third is read by shellcheck.
 #   smoke     link-time optimization: the packages have it.
 #   property tests under sanitizers take half as many steps as for mutants
 #
@@ -60,6 +61,7 @@ fuzz_seconds=1
 fuzz_optimization=0 # compiles in a third of the time that 1 takes
 mutant_shares=24
 tidy_shares=6
+shell_shares=3
 patience=3 # factor for the timeouts in meson.build
 
 least_coverage=94 # percent of lines
@@ -80,6 +82,7 @@ take_longer() {
     fuzz_optimization=1
     mutant_shares=1
     tidy_shares=1
+    shell_shares=1
     patience=9
     export SL_LONG=1 # a thousand kills and stops instead of a hundred
     export SL_TIDY_STATES=225000 # clang-tidy's default
@@ -120,7 +123,8 @@ stage_check() {
     local status=0 examples rules
 
     scripts/check --self-test | tee build/logs/check.examples
-    SL_TIDY_SHARE=$(share_of "$tidy_shares") scripts/check --all |
+    SL_TIDY_SHARE=$(share_of "$tidy_shares") \
+        SL_SHELL_SHARE=$(share_of "$shell_shares") scripts/check --all |
         tee build/logs/check.rules || status=$?
     examples=$(tail -n 1 build/logs/check.examples)
     rules=$(tail -n 1 build/logs/check.rules)
