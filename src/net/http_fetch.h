@@ -57,9 +57,8 @@ struct sl_http_fetch {
     bool refused;            /* by `guard` */
     struct sl_ip peer;       /* the address that answered, if has_peer */
     bool has_peer;
-    bool sent; /* true: the server may have received the request */
-    sl_ns
-        setup; /* until the request was sent: DNS, connection, TLS; 0: never */
+    bool sent;     /* true: the server may have received the request */
+    sl_ns setup;   /* DNS, connection, TLS; 0: no request was sent */
     char why[256]; /* a sentence, unless GOOD */
 
     /* Private. */
