@@ -8,17 +8,21 @@ clock.c. A seed determines the faults, their order and the acts of each client;
 processes are real, so that no two runs are the same. SEEDS is FIRST-LAST or one
 number. The environment CHAOS_FAULTS selects faults by name.
 
-The faults, named as the functions below: a daemon or the database is killed, or
-both are; a daemon is stopped; the network is cut, or drops replies, or closes
-its connections; the disk of a daemon is full; its clock is set; Redis is
-flushed, or killed, or a replica takes over. The journal is small, so that an
-outage can fill it.
+The faults, named as the functions below: a daemon or the database is killed,
+or both are; a daemon or the database is stopped; organisations are locked,
+while replies are dropped; the network is cut, or drops replies, or closes its
+connections; the disk of a daemon is full; its clock is set; Redis is flushed,
+or killed, or a replica takes over. The journal is small, so that an outage can
+fill it.
 
 Organisations, three of each kind:
 
     capped   checks and holds against a quota; at the end it is used up
     billed   checks and reports; its plan has overage and is never refused
     metered  reports only, with keys; each is sent until it is acknowledged
+
+The plan of `billed` and `metered` is in the registry. A daemon that has started
+without the database does not know it, and keeps reports nevertheless.
 
 For each organisation, at the end:
 
@@ -105,8 +109,9 @@ class Client(threading.Thread):
 
     def check(self, account, hold=None):
         cost = self.rng.randint(1, 3)
-        body = {"job": "work", "org": account.org, "cost": cost,
-                "plan": "free" if account.kind == "capped" else "pro"}
+        body = {"job": "work", "org": account.org, "cost": cost}
+        if account.kind == "capped":
+            body["plan"] = "free"
         if hold:
             body["hold"] = hold
         status, text = self.daemon().ask("POST", "/v1/check", body)
@@ -151,7 +156,7 @@ class Client(threading.Thread):
         amount = self.rng.randint(1, 9)
         self.reports += 1
         body = {"org": account.org, "limit": "units", "amount": amount,
-                "plan": "pro", "idempotency_key": "%d-%d-%d" %
+                "idempotency_key": "%d-%d-%d" %
                 (self.run_.seed, self.number, self.reports)}
 
         def send():
@@ -185,6 +190,18 @@ class Run:
         self.daemons = [Daemon(name, program, clock, self.folder,
                                self.words(name))
                         for name in ("one", "two")]
+        for account in self.accounts:
+            if account.kind != "capped":
+                self.register(account)
+
+    def register(self, account):
+        def put():
+            return self.daemons[0].ask(
+                "PUT", "/v1/subjects/org/" + account.org, {"plan": "pro"},
+                admin=True)[0] == 200
+
+        if not wait_for("the plan of " + account.org, put):
+            raise SystemExit("Bail out! no plan")
 
     def words(self, name):
         words = ["-c", self.folder + "/p.yaml", "--deadline", "5s",
@@ -231,6 +248,21 @@ class Run:
         self.postgres.kill()
         self.pause(0, 6)
         self.postgres.start()
+
+    def stop_database(self):
+        stopped = self.postgres.pause()
+        self.pause(0.5, 8)
+        self.postgres.go_on(stopped)
+
+    def lock_rows(self):
+        """Another session has locked organisations, and the replies to what
+        others do are lost."""
+        session = self.postgres.lock("seed%d" % self.seed, "id LIKE '%%-%d'" %
+                                     self.rng.randrange(3),
+                                     self.rng.uniform(0.5, 3))
+        self.pause(0.1, 0.5)
+        self.swallow_replies()
+        session.wait()
 
     def kill_both(self):
         daemon = self.rng.choice(self.daemons)
@@ -305,8 +337,9 @@ class Run:
             return ["kill_daemon"]
         names = ["kill_daemon", "stop_daemon", "fill_disk", "step_clock"]
         if self.setup != "sqlite":
-            names += ["kill_database", "kill_both", "cut_network",
-                      "swallow_replies", "drop_connections"]
+            names += ["kill_database", "stop_database", "kill_both",
+                      "lock_rows", "cut_network", "swallow_replies",
+                      "drop_connections"]
         if self.setup == "redis":
             names += ["flush_redis", "kill_redis", "fail_over"]
         chosen = os.environ.get("CHAOS_FAULTS")

@@ -116,12 +116,44 @@ class Postgres:
     def start(self):
         self.run("start")
 
+    def pause(self):
+        """Returns the processes that were stopped."""
+        with open(os.environ["POSTGRES_FOLDER"] + "/data/postmaster.pid",
+                  encoding="utf-8") as file:
+            first = file.readline().strip()
+        others = subprocess.run(["pgrep", "-P", first], stdout=subprocess.PIPE,
+                                text=True, check=False).stdout.split()
+        pids = [int(pid) for pid in [first] + others]
+        self.signal(pids, signal.SIGSTOP)
+        return pids
+
+    def go_on(self, pids):
+        self.signal(pids, signal.SIGCONT)
+
+    @staticmethod
+    def signal(pids, number):
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def psql(self, database, sql):
+        return subprocess.Popen(
+            ["psql", "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U",
+             "postgres", "-d", database, "-c", sql],
+            stdout=subprocess.DEVNULL)
+
     def create(self, database):
         """An empty database for a run."""
-        subprocess.run(
-            ["psql", "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U",
-             "postgres", "-d", "postgres", "-c", "CREATE DATABASE " + database],
-            check=True)
+        if self.psql("postgres", "CREATE DATABASE " + database).wait() != 0:
+            raise SystemExit("Bail out! no database")
+
+    def lock(self, database, which, seconds):
+        """A session that locks counters for so long."""
+        return self.psql(
+            database, "BEGIN; SELECT FROM sluice.usage_counters WHERE %s FOR"
+            " UPDATE; SELECT pg_sleep(%f); COMMIT" % (which, seconds))
 
 
 class Daemon:
