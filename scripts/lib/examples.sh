@@ -205,6 +205,8 @@ try_names() {
     caught readmes src/base/README.md 2 <<<$'# base\n| `gone.[ch]` | x |'
     # shellcheck disable=SC2016 # backticks are meant
     passes readmes src/base/README.md <<<'See `README.md` and `sl_gone()`.'
+    caught mutants test/mutants/list 2 <<<$'# a list\nsrc/gone.c|old|new|why'
+    passes mutants test/mutants/list <<<'test/mutants/list|a || b|new|why'
 }
 
 try_tools() {

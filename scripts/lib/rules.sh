@@ -26,7 +26,7 @@ call_begins='(^|[^A-Za-z0-9_.>])'
 
 rules=(format file_length function_length line_length banned_calls memory
     secrets clocks purity includes own_header empty_comments todos words old_words
-    tags file_names readmes tabs trailing_blanks conflicts shell headers)
+    tags file_names readmes mutants tabs trailing_blanks conflicts shell headers)
 slow_rules=(tidy)
 tools=(awk clang clang-format clang-tidy ctags gcc g++ git grep python3 shellcheck xargs)
 
@@ -402,6 +402,26 @@ rule_readmes() {
             done
         done | sort -u
     done
+}
+
+# The old text of each line of test/mutants/list stands once in its file. A single
+# | separates; || is code.
+rule_mutants() {
+    on_files '^test/mutants/list$' python3 -c '
+import re, sys
+
+for number, line in enumerate(open(sys.argv[1]), 1):
+    path, old = (re.split(r"(?<!\|)\|(?!\|)", line) + [""])[:2]
+    if line[0] in "#\n":
+        continue
+    try:
+        times = open(path).read().count(old)
+    except OSError:
+        times = 0
+    if times != 1:
+        print("%s:%d: its text stands %d times in %s, not once"
+              % (sys.argv[1], number, times, path))
+'
 }
 
 # ---- what other tools say ----
