@@ -2,6 +2,7 @@
 
 import { Gate, forwardedFor } from "./gate.js";
 import { setHeaders } from "./headers.js";
+import { SluiceError } from "./transport.js";
 
 export { forwardedFor };
 
@@ -47,6 +48,14 @@ async function endWith(reply, request, passage) {
         await end();
 }
 
+// Fastify sends the message of an error to the client, whom the daemon does not
+// concern. The log has the cause.
+function hideDaemon(error) {
+    throw error.cause instanceof SluiceError
+        ? new Error("the request cannot be checked", { cause: error.cause })
+        : error;
+}
+
 /**
  * The plugin: every request of the instance is checked, before its body is
  * read. Routes with `config: { sluice: false }` are not; `config: { sluice:
@@ -61,7 +70,8 @@ export async function sluice(fastify, options = {}) {
     fastify.addHook(hook, async (request, reply) => {
         const own = request.routeOptions?.config?.sluice;
         const passage = own === false ? null
-            : await gate.pass(request, factsOf(request, reply), own);
+            : await gate.pass(request, factsOf(request, reply), own)
+                .catch(hideDaemon);
 
         request.sluice = passage;
         if (!passage)
