@@ -191,18 +191,23 @@ once() {
 check 'a late take is kept where the request has passed' until_ once
 stop
 
-# A quota is read first, and only its write is to be late.
+# A quota is read first, and only its write is to be late. If the read was late
+# already, nothing was taken: then again.
 start --store "$store" --deadline 2s -c p.yaml --threads 1
 until_ is_ok
 ask_for kim /org ',"org":"kim","cost":7'
-shim '{"hold":3500,"only":"UpdateItem"}'
-ask_for kim /org ',"org":"kim","cost":9'
-check 'where the policy says deny it is 503' has "$out" '"status":503'
-shim '{}'
 returned() {
-    [[ $(metric sluice_store_returned_total) = 1 ]]
+    [[ $(metric sluice_store_returned_total) -ge 1 ]]
 }
-check 'and what was taken too late is given back' until_ returned
+take_late() {
+    shim '{"hold":3500,"only":"UpdateItem"}'
+    ask_for kim /org ',"org":"kim","cost":9'
+    shim '{}'
+    has "$out" '"status":503' && until_ returned
+}
+for _ in 1 2 3; do take_late && break; done
+check 'where the policy says deny it is 503' has "$out" '"status":503'
+check 'and what was taken too late is given back' returned
 ask_for kim /org ',"org":"kim"'
 check 'to the unit' has "$out" '"remaining":17'
 stop
@@ -226,7 +231,7 @@ deadline=100ms share -c p.yaml --threads 1
 shim '{"hold":300}'
 is_slow() {
     ask_for sue /window
-    awk "BEGIN { exit !($(metric sluice_store_latency_seconds) >= 0.3) }"
+    awk "BEGIN { exit !(0$(metric sluice_store_latency_seconds) >= 0.3) }"
 }
 check 'the round trip is measured, also of answers that are late' until_ is_slow
 named() {

@@ -146,7 +146,7 @@ static void test_size(void)
     o.limit_count = 1;
     CHECK_EQ(sluice_open(&o, &gate), 0);
     one = purse.bytes;
-    CHECK(one > 72 << 10 && one < 76 << 10);
+    CHECK(one > 80 << 10 && one < 84 << 10);
     sluice_close(gate);
     o.limit_count = 2;
     CHECK_EQ(sluice_open(&o, &gate), 0);
