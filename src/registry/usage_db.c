@@ -172,15 +172,28 @@ static int put_thing(struct sl_database *db, const struct sl_usage_entry *u,
 
 /* ---- thresholds ---- */
 
-/* Returns the highest threshold that `used` has reached. */
-static int64_t reached(const struct sl_usage_entry *u, int64_t used)
+/* Thresholds of an amount whose plan is not known are those of the records
+ * before it. */
+static uint64_t threshold_cap(const struct sl_usage_entry *u,
+                              const struct counter *c)
+{
+    bool keeps = u->cap == SL_USAGE_CAP_KEPT && u->thresholds.count > 0;
+
+    return keeps && c->split.cap > 0 ? (uint64_t)c->split.cap : u->cap;
+}
+
+/* Returns the highest threshold that `used` has reached; `before` if there is
+ * no cap. */
+static int64_t reached(const struct sl_usage_entry *u, int64_t used,
+                       int64_t before)
 {
     unsigned mark = 0;
 
+    if (u->of > (uint64_t)SL_USAGE_MOST)
+        return before;
     for (unsigned i = 0; i < u->thresholds.count; i++)
-        if (u->cap > 0 && u->cap != UINT64_MAX &&
-            (unsigned __int128)used * 100 >=
-                (unsigned __int128)u->cap * u->thresholds.list[i])
+        if (u->of > 0 && (unsigned __int128)used * 100 >=
+                             (unsigned __int128)u->of * u->thresholds.list[i])
             mark = u->thresholds.list[i];
     return mark;
 }
@@ -346,8 +359,8 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
     err = charge_beyond(db, u, &c);
     if (err)
         return err;
-    c.threshold =
-        u->cap > (uint64_t)SL_USAGE_MOST ? was->threshold : reached(u, c.used);
+    u->of = threshold_cap(u, &c);
+    c.threshold = reached(u, c.used, was->threshold);
     u->change = c.used - was->used;
     u->is_short = !u->reset && u->change > by;
     u->threshold_before = (unsigned)was->threshold;

@@ -105,6 +105,7 @@ struct sl_usage_entry {
     bool is_short;   /* out: less was used than it refunds */
     unsigned threshold_before,
         threshold; /* out: highest threshold, before and now */
+    uint64_t of;   /* out: the cap that thresholds are percents of */
 };
 
 /* Sets `end` and `last_day` of an entry from its `start`. */

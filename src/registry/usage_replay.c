@@ -63,7 +63,7 @@ enum line_flag {
 /* What recording a line has done to its counter. */
 struct crossed {
     uint16_t before, now; /* thresholds */
-    uint64_t used;
+    uint64_t used, of;
 };
 
 struct line {
@@ -237,7 +237,7 @@ static int record_line(struct sl_registry *r, uint32_t number,
         sl_job_touch(r, u->scope, u->id);
     mark_written(r->replay, number,
                  (struct crossed){(uint16_t)u->threshold_before,
-                                  (uint16_t)u->threshold, u->used});
+                                  (uint16_t)u->threshold, u->used, u->of});
     return 0;
 }
 
@@ -408,6 +408,7 @@ static void report(struct sl_registry *r, const struct written *w)
     sl_usage_line_read(line_at(r->replay, w->line), &u);
     u.threshold_before = w->crossed.before;
     u.threshold = w->crossed.now;
+    u.of = w->crossed.of;
     u.used = w->crossed.used;
     r->options.on_threshold(r->ctx, &u);
 }

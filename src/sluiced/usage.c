@@ -179,7 +179,7 @@ static void log_threshold(const struct sl_usage_entry *u, unsigned threshold)
     char share[16], used[64], limit[80], scope[80], id[96];
 
     snprintf(share, sizeof(share), "%u%%", threshold);
-    snprintf(used, sizeof(used), "%" PRIu64 " of %" PRIu64, u->used, u->cap);
+    snprintf(used, sizeof(used), "%" PRIu64 " of %" PRIu64, u->used, u->of);
     snprintf(limit, sizeof(limit), "%.*s", SL_STR_ARG(u->limit));
     snprintf(id, sizeof(id), "%.*s", u->id.len < 90 ? (int)u->id.len : 90,
              u->id.at);
@@ -203,11 +203,11 @@ static void write_used(struct sl_worker *worker, const struct sl_usage_entry *u,
         index < 0 ? &plain : &active->policy->rules[index];
 
     sl_member_uint(w, SL_MEMBER("used"), sl_rule_up(rule, u->used));
-    sl_member_uint(w, SL_MEMBER("of"), sl_rule_down(rule, u->cap));
+    sl_member_uint(w, SL_MEMBER("of"), sl_rule_down(rule, u->of));
     if (sl_rule_is_scaled(rule)) {
         sl_member_exact(w, rule);
         sl_member_uint(w, SL_MEMBER("used"), u->used);
-        sl_member_uint(w, SL_MEMBER("of"), u->cap);
+        sl_member_uint(w, SL_MEMBER("of"), u->of);
         sl_json_close(w, '}');
     }
     sl_active_policy_unref(active);

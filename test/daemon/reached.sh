@@ -64,10 +64,12 @@ check 'live usage is told, too' until_ has_notes /ops 4
 check 'and nothing of before again' test "$(metric sluice_usage_marks_total)" = 1
 check 'nor to the organisation' has_notes /contact 1
 
-# Reports are recorded before the daemon serves.
+# Reports are recorded before the daemon serves. It has looked up the plan of the
+# organisation: without one they are judged by the plan of the next record.
 if [[ ${SLUICE_TEST_POSTGRES-} ]]; then
+    report '{"org":"late","limit":"minutes","amount":4}'
     "$POSTGRES_CTL" kill
-    report '{"org":"late","limit":"minutes","amount":10,"idempotency_key":"a"}'
+    report '{"org":"late","limit":"minutes","amount":6,"idempotency_key":"a"}'
     check 'without the database a report is kept' answers 202
     end_by KILL
     "$POSTGRES_CTL" start >/dev/null

@@ -463,7 +463,11 @@ static void test_changes(struct world *w)
 
         put_one(w, u, SL_USAGE_RECORDED, 90, 0);
         u.cap = SL_USAGE_CAP_KEPT;
-        put_one(w, u, SL_USAGE_RECORDED, 180, 80);
+        CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
+        CHECK_EQ(u.overage, 80);
+        CHECK_EQ(u.threshold_before, 80);
+        CHECK_EQ(u.threshold, 100);
+        CHECK_EQ(u.of, 100);
         u.cap = 100;
         put_one(w, u, SL_USAGE_RECORDED, 270, 170);
     }
