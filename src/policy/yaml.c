@@ -844,19 +844,23 @@ struct scalar {
     enum fy_scalar_style style;
 };
 
+/* Nothing is where its key is: it has no mark or, from libfyaml 0.8 on, that of
+ * the colon. */
 static struct sl_source_pos place_of_scalar(struct reader *r,
                                             struct fy_event *event,
-                                            enum fy_scalar_style style)
+                                            const struct scalar *s)
 {
     const struct fy_mark *mark = fy_event_start_mark(event);
+    bool nothing = s->style == FYSS_PLAIN && s->text.len == 0;
     struct frame *frame = top(r);
     size_t at = offset_of(r, mark);
 
-    if (style == FYSS_LITERAL || style == FYSS_FOLDED) {
+    if (s->style == FYSS_LITERAL || s->style == FYSS_FOLDED) {
         at = find_behind(r, "|>");
-    } else if (style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED) {
+    } else if (s->style == FYSS_SINGLE_QUOTED ||
+               s->style == FYSS_DOUBLE_QUOTED) {
         at -= at > 0; /* the mark stands behind the quote */
-    } else if (!mark && frame && frame->has_key) {
+    } else if (nothing && frame && frame->has_key) {
         return frame->key_place;
     } else if (!mark) {
         at = find_behind(r,
@@ -886,7 +890,7 @@ static bool read_scalar(struct reader *r, struct fy_event *event,
         no_memory(r);
         return false;
     }
-    ret->place = place_of_scalar(r, event, ret->style);
+    ret->place = place_of_scalar(r, event, ret);
     return true;
 }
 
