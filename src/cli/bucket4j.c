@@ -460,18 +460,23 @@ static void read_filter(struct sl_spring *spring, struct sl_java *java,
                        filter);
 }
 
-void sl_bucket4j_read(struct sl_spring *spring, struct sl_java *ret)
+static bool is_enabled(struct sl_spring *spring)
 {
     const struct sl_prop *enabled = sl_spring_find(spring, "bucket4j.enabled");
-    bool on = true;
+    bool ret = true;
 
+    if (enabled)
+        sl_spring_switch(spring, enabled, &ret);
+    return ret;
+}
+
+void sl_bucket4j_read(struct sl_spring *spring, struct sl_java *ret)
+{
     if (!sl_spring_has(spring, "bucket4j"))
         return;
     ret->found = true;
     check_names(spring);
-    if (enabled)
-        sl_spring_switch(spring, enabled, &on);
-    ret->disabled = !on;
+    ret->disabled = !is_enabled(spring);
     for (unsigned i = 0;
          i < SL_JAVA_MAX && sl_spring_has(spring, "bucket4j.filters[%u]", i);
          i++)

@@ -445,6 +445,9 @@ EOT
 run "$sluice" import spring bucket4j.properties
 check 'properties: the same, without YAML' has "$out" 'rate: 2/500ms'
 check 'properties: one bucket for all' has "$out" 'per: []'
+echo 'bucket4j.enabled=false' >>bucket4j.properties
+run "$sluice" import spring bucket4j.properties
+check 'properties: bucket4j.enabled=false is in the policy' has "$out" 'enabled: false'
 
 # A number without a unit is in milliseconds, as in Spring.
 cat >bare.yml <<'EOT'
