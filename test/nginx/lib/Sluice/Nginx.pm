@@ -168,11 +168,8 @@ sub workers {
     my $master = $self->master // return;
     my @pids;
 
-    for my $pid (map { m{/proc/(\d+)/} } glob '/proc/[0-9]*/stat') {
-        open my $file, '<', "/proc/$pid/stat" or next;
-        my $stat = <$file> // next;
-        my ($parent) = $stat =~ /\) \S (\d+)/ or next;
-        next if $parent != $master;
+    open my $file, '<', "/proc/$master/task/$master/children" or return;
+    for my $pid (split ' ', <$file> // '') {
         open my $line, '<', "/proc/$pid/cmdline" or next;
         push @pids, $pid if (<$line> // '') =~ /worker process(?! is)/;
     }
