@@ -46,13 +46,14 @@ fi
 # shellcheck source=test/support/lib.sh
 export POSTGRES_PORT=${POSTGRES_PORT:-$(. "$support/lib.sh" && free_port)}
 # Servers are killed here, not the machine: what is written stays without fsync.
+# Who measures turns it on.
 cat >>"$dir/data/postgresql.conf" <<END
 listen_addresses = '127.0.0.1'
 port = $POSTGRES_PORT
 unix_socket_directories = '$dir'
 shared_buffers = 16MB
 max_connections = 40
-fsync = off
+fsync = ${SL_POSTGRES_FSYNC:-off}
 log_min_messages = warning
 END
 # Killed, the server leaves its children no time either.
