@@ -152,7 +152,7 @@ static struct sl_lease *place(struct sl_lease_cache *leases,
 
 /* ---- spending ---- */
 
-/* The rest that is left of it; `now` is not before `made`. */
+/* What is left at `now`, which is not before `made`. */
 static uint64_t left_at(const struct sl_lease *lease, sl_ns now)
 {
     if (lease->every == 0)

@@ -206,7 +206,7 @@ TEST(spend)
     sl_lease_cache_close(w.leases);
 }
 
-/* A lease that melts as its bucket refills: 50 in a second. */
+/* A lease that shrinks as its bucket refills: 50 in a second. */
 static void shrink(struct world *w, uint64_t has)
 {
     struct sl_lease_grant grant = {.has = has, .life = SL_S, .remaining = 90};
@@ -221,7 +221,7 @@ static void shrink(struct world *w, uint64_t has)
     CHECK(sl_lease_cache_granted(w->leases, &w->asks, 0, &grant, T0));
 }
 
-TEST(melting)
+TEST(shrinking)
 {
     static const struct {
         const char *why;
@@ -253,20 +253,20 @@ TEST(melting)
     }
 }
 
-TEST(melted)
+TEST(shrunk)
 {
     struct sl_lease_end end;
     struct world w;
 
     open_world(&w, "50/s burst 100", 50);
     shrink(&w, 10);
-    CASE("what melts is wanted, too");
+    CASE("what shrinks away is wanted, too");
     set_keys(&w, "j", NULL, 5);
     ask(&w, T0);
     ask(&w, T0 + 60 * SL_MS);
     CHECK_EQ(w.asks.words[0].want, 2 * (5 + 5 + 3));
     sl_lease_cache_lost(w.leases, &w.asks, true, &w.counts);
-    CASE("what has melted does not go back; what came back has melted once");
+    CASE("what has shrunk does not go back; what came back has shrunk once");
     for (unsigned ms = 60; ms <= 80; ms += 20) {
         CHECK(sl_lease_cache_end(w.leases, T0 + ms * SL_MS, true, &end));
         CHECK_EQ(end.asks.words[0].left, 10 - ms / 20);
