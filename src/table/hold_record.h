@@ -171,7 +171,7 @@ void sl_hold_record_untrack(const struct sl_region *r,
 
 /* A running sum of refunds to the bucket with this tag, and perhaps to others;
  * only differences are used. Two counters are kept, which two keys rarely share
- * both; the smaller difference is nearer. */
+ * both; the smaller difference is nearer. Few keys have the same word twice. */
 sl_word *sl_refund_count(const struct sl_region *r, uint64_t tag,
                          unsigned which);
 

@@ -203,15 +203,23 @@ static struct sl_cell next_of(const struct sl_set_item *item)
 
 /* Refunds are counted before they happen: see sl_refund_count(). The count of a
  * failed attempt stays, because other threads may have seen it; item->counted
- * excludes it from this item's own difference. */
+ * excludes it from this item's own difference. Both counters of a key may be
+ * the same word, which counts once. */
 static void count_refunds(const struct sl_set *set, struct sl_set_item *item)
 {
+    const struct sl_region *r = set->intent->region;
+    sl_word *last = NULL;
+
     if (!item->refunds)
         return;
     item->counted += item->refunds;
-    for (unsigned i = 0; i < SL_REFUND_WORDS; i++)
-        atomic_fetch_add(sl_refund_count(set->intent->region, item->key.tag, i),
-                         item->refunds);
+    for (unsigned i = 0; i < SL_REFUND_WORDS; i++) {
+        sl_word *word = sl_refund_count(r, item->key.tag, i);
+
+        if (word != last)
+            atomic_fetch_add(word, item->refunds);
+        last = word;
+    }
     if (item->part->op != SL_TAKE_OP_SETTLE)
         atomic_fetch_add(sl_unheld_count(set->intent->region, item->key.tag),
                          item->refunds);

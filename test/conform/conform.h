@@ -33,6 +33,10 @@ struct conform {
     /* The store judges a reading that lies a little behind its latest decision
      * at the time of that: leave such readings out. NULL: it does not. */
     sl_ns (*latest)(struct sl_store *store);
+    /* Do two keys share a counter of refunds? Then less comes back from their
+     * holds, so a history uses others. NULL: the store has no such counters. */
+    bool (*share)(struct sl_store *store, const struct sl_part *one,
+                  const struct sl_part *other);
     /* A fixed window is named by its start, so that a clock which goes back
      * into the one before finds that: leave such steps out. */
     bool names_windows;

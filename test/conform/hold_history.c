@@ -396,11 +396,39 @@ static bool make_limits(struct hold_history *l)
                  l->conform->prefix, l->seed, i);
         l->stored[i] = (struct sl_limit_binding){.name = l->names[i],
                                                  .strictest = l->limit[i]};
-        for (unsigned k = 0; k < KEYS; k++)
-            snprintf(l->keys[i][k], sizeof(l->keys[i][k]), "%s:k%u",
-                     l->names[i], k);
     }
     return !sl_store_bind(l->conform->store, l->stored, KINDS, &diag);
+}
+
+static bool shares(const struct hold_history *l, const struct held *one)
+{
+    const struct conform *conform = l->conform;
+    struct sl_part mine = part_of(l, one);
+
+    for (unsigned i = 0; i < one->limit * KEYS + one->key; i++) {
+        struct held other = {.limit = i / KEYS, .key = i % KEYS};
+        struct sl_part part = part_of(l, &other);
+
+        if (conform->share(conform->store, &mine, &part))
+            return true;
+    }
+    return false;
+}
+
+/* Different names are tried until no two keys share a counter. */
+static void make_keys(struct hold_history *l)
+{
+    for (unsigned i = 0; i < KINDS * KEYS; i++) {
+        struct held held = {.limit = i / KEYS, .key = i % KEYS};
+        char *key = l->keys[held.limit][held.key];
+        unsigned number = held.key;
+
+        do {
+            snprintf(key, sizeof(l->keys[0][0]), "%sh%" PRIx64 "-%u:k%u",
+                     l->conform->prefix, l->seed, held.limit, number);
+            number += KEYS;
+        } while (l->conform->share && shares(l, &held));
+    }
 }
 
 /* On by milliseconds mostly, to the instant at which something expires, or a
@@ -431,6 +459,7 @@ bool conform_hold_history(struct conform *conform, uint64_t seed,
         printf("# seed %" PRIu64 ": no limits\n", seed);
         return false;
     }
+    make_keys(&l);
     for (; l.step < steps && !l.bad; l.step++) {
         struct hold *some =
             l.count ? &l.hold[rng_below(&l.rng, l.count)] : NULL;

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "conform.h"
+#include "table/hold_record.h"
 
 static sl_ns now_of(void *ctx)
 {
@@ -14,12 +15,28 @@ static sl_ns latest(struct sl_store *store)
     return sl_table_latest(sl_memory_table(store));
 }
 
+static bool share(struct sl_store *store, const struct sl_part *one,
+                  const struct sl_part *other)
+{
+    struct sl_table *table = sl_memory_table(store);
+    const struct sl_region *r = &table->region;
+    struct sl_slot_key a, b;
+
+    sl_slot_key_hash(table, one, &a);
+    sl_slot_key_hash(table, other, &b);
+    return sl_unheld_count(r, a.tag) == sl_unheld_count(r, b.tag) ||
+           sl_refund_count(r, a.tag, 0) == sl_refund_count(r, b.tag, 0) ||
+           sl_refund_count(r, a.tag, 1) == sl_refund_count(r, b.tag, 1);
+}
+
 int main(void)
 {
     const char *asked = getenv("SL_PROP_STEPS");
     unsigned steps = asked ? 2000 : 10000;
-    struct conform conform = {
-        .quantum = SL_QUANTUM_NS, .prefix = "m", .latest = latest};
+    struct conform conform = {.quantum = SL_QUANTUM_NS,
+                              .prefix = "m",
+                              .latest = latest,
+                              .share = share};
     struct sl_memory_options options = {
         .size = 64 << 20, .now = now_of, .now_ctx = &conform};
     struct sl_diag diag;

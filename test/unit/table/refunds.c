@@ -145,6 +145,32 @@ static void test_one_stranger(unsigned which)
     end();
 }
 
+/* 20 are used, 10 of them held; 8 of the others are refunded. If they counted
+ * twice, 16 of the 20 would seem to be refunded, and only 4 would come back. */
+TEST(same_word)
+{
+    struct sl_part part = part_of(&bucket, "", 0);
+    struct sl_slot_key hashed;
+    char key[24];
+
+    CASE("a key whose counters are the same word counts a refund once");
+    begin();
+    for (unsigned n = 0;; n++) {
+        snprintf(key, sizeof(key), "twice%u", n);
+        part.key = sl_str_c(key);
+        sl_slot_key_hash(&table, &part, &hashed);
+        if (sl_refund_count(&table.region, hashed.tag, 0) ==
+            sl_refund_count(&table.region, hashed.tag, 1))
+            break;
+    }
+    CHECK_EQ(take(&table, &bucket, key, 10), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &bucket, key, 10, 1, SL_HOUR, NOW), SL_SET_ALLOW);
+    adjust(&table, &bucket, key, -8);
+    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(used(&table, &bucket, key), 2);
+    end();
+}
+
 /* Nothing is used, and something is held. */
 TEST(reset_of_nothing)
 {
