@@ -197,7 +197,7 @@ static int export_usage(struct sl_cli_request *r)
         sl_writer_add(&r->path, SL_STR("/v1/usage/export?rows=1000"));
         sl_cli_request_option(r, "format", format);
         if (cursor[0]) {
-            sl_writer_addf(&r->path, "&cursor=%s", cursor); /* encoded */
+            sl_writer_addf(&r->path, "&cursor=%s", cursor);
         } else {
             sl_cli_request_option(r, "from", sl_cli_flag(args, "from"));
             sl_cli_request_option(r, "to", sl_cli_flag(args, "to"));

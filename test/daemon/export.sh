@@ -137,6 +137,29 @@ export_ 'from=2027-02-01&to=2027-03-01&format=cloudevents'
 row '"subject":"org/acme"'
 check 'and another id later' [ "$(event_id)" != "$first" ]
 
+# ---- pages, by a client that encodes values once more, and by one that doesn't
+
+report '{"org":"a/c me~1","user":"ann:1","limit":"words","amount":3}'
+report '{"org":"~7E%41@é","user":"bob","limit":"words","amount":3}'
+export_ ''
+wanted=$(sort <<<"$out")
+pages() { # pages OPTION: of curl, that adds a value to the query
+    local seen='' cursor='' count=0
+
+    while ((count++ < 50)); do
+        fetch -G "http://$http/v1/usage/export" -d rows=1 \
+            ${cursor:+"$1" "cursor=$cursor"}
+        seen+=$out${out:+$'\n'}
+        cursor=$(field sluice-cursor)
+        [[ -n $cursor ]] || break
+    done
+    [[ $(sort <<<"${seen%$'\n'}") = "$wanted" ]]
+}
+check 'a cursor in the query as it is: each row once' pages --data
+check 'a cursor that the client encodes: each row once' pages --data-urlencode
+export_ 'cursor=1/1/2/3/4/5/6/~7'
+check 'half an escape is refused' answers 400
+
 # ---- many rows, while reports go on ----
 
 stop

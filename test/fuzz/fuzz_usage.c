@@ -113,8 +113,12 @@ static void read_id(struct sl_str text)
 static void read_cursor(struct sl_str text)
 {
     struct sl_usage_export e = {.number = 0};
+    char copy[4096];
 
-    if (!sl_export_cursor_read(text, &e))
+    if (text.len > sizeof(copy))
+        return;
+    memcpy(copy, text.len ? text.at : "", text.len);
+    if (!sl_export_cursor_read(copy, text.len, &e))
         return;
     MUST(e.number > 0 && e.from > 0 && e.to >= 0 && e.after.day >= 0);
     MUST(e.after.start >= 0 && e.after.id.len <= SL_USAGE_ID);

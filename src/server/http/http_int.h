@@ -288,8 +288,8 @@ bool sl_http_usage_of(struct sl_http_call *call,
 sl_http_f sl_usage_token_post, sl_usage_demo_token, sl_usage_data;
 
 /* The cursor of an export: where the next page begins. Reads NUMBER/FROM/TO/
- * DAY/START/LIMIT/SCOPE/ID; texts are slices of `text`. */
-SL_MUST_USE bool sl_export_cursor_read(struct sl_str text,
+ * DAY/START/LIMIT/SCOPE/ID, in place: texts are slices of `bytes`. */
+SL_MUST_USE bool sl_export_cursor_read(char *bytes, size_t len,
                                        struct sl_usage_export *ret);
 sl_http_f sl_credit_list, sl_credit_give, sl_credit_revoke;
 sl_http_f sl_lease_list, sl_lease_release;

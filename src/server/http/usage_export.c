@@ -308,7 +308,11 @@ static int keep_position(struct export *e)
     return err;
 }
 
-/* ---- cursors ---- */
+/* ---- cursors ----
+ *
+ * A client may put a cursor into the query as it is, or percent-encode it like
+ * any other value: both mean the same. So its texts are escaped with '~', which
+ * no client needs to encode, and not with '%'. */
 
 static void write_escaped(struct sl_writer *w, struct sl_str text)
 {
@@ -318,8 +322,33 @@ static void write_escaped(struct sl_writer *w, struct sl_str text)
                      ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '-' ||
                      c == '.' || c == '_';
 
-        sl_writer_addf(w, plain ? "%c" : "%%%02X", c);
+        sl_writer_addf(w, plain ? "%c" : "~%02X", c);
     }
+}
+
+/* Cut the next text off, and write it without escapes where it is. */
+static bool cut_escaped(struct sl_str *rest, char *at, struct sl_str *ret)
+{
+    struct sl_str text = sl_admin_cut(rest, '/');
+    size_t len = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        int high = 0, low = 0;
+
+        at[len] = text.at[i];
+        if (text.at[i] == '~') {
+            if (text.len - i < 3)
+                return false;
+            high = sl_hex_value(text.at[++i]);
+            low = sl_hex_value(text.at[++i]);
+            at[len] = (char)(high * 16 + low);
+        }
+        if (high < 0 || low < 0)
+            return false;
+        len++;
+    }
+    *ret = (struct sl_str){at, len};
+    return true;
 }
 
 static int write_cursor(const struct export *e, struct sl_buf *out)
@@ -338,8 +367,11 @@ static int write_cursor(const struct export *e, struct sl_buf *out)
     return w.err;
 }
 
-bool sl_export_cursor_read(struct sl_str text, struct sl_usage_export *ret)
+bool sl_export_cursor_read(char *bytes, size_t len, struct sl_usage_export *ret)
 {
+    struct sl_usage_position *after = &ret->after;
+    struct sl_str *const texts[] = {&after->limit, &after->scope, &after->id};
+    struct sl_str text = {bytes, len};
     uint64_t numbers[5];
 
     for (size_t i = 0; i < SL_LEN(numbers); i++)
@@ -352,12 +384,12 @@ bool sl_export_cursor_read(struct sl_str text, struct sl_usage_export *ret)
     ret->number = numbers[0];
     ret->from = (int64_t)numbers[1];
     ret->to = (int64_t)numbers[2];
-    ret->after.day = (int64_t)numbers[3];
-    ret->after.start = (sl_ns)numbers[4];
-    ret->after.limit = sl_admin_cut(&text, '/');
-    ret->after.scope = sl_admin_cut(&text, '/');
-    ret->after.id = text;
-    return ret->after.id.len <= SL_USAGE_ID;
+    after->day = (int64_t)numbers[3];
+    after->start = (sl_ns)numbers[4];
+    for (size_t i = 0; i < SL_LEN(texts); i++)
+        if (!cut_escaped(&text, bytes + (len - text.len), texts[i]))
+            return false;
+    return text.len == 0 && after->id.len <= SL_USAGE_ID;
 }
 
 /* ---- the life of an export ---- */
@@ -596,13 +628,18 @@ static bool read_day(struct sl_http_call *call, const char *name,
 
 static bool read_cursor(struct export *e, struct sl_str cursor, bool has_dates)
 {
+    char *copy;
+
     if (cursor.len == 0)
         return true;
     if (has_dates)
         return sl_http_refuse(e->call, 400, "BAD_QUERY",
                               "a cursor has the dates of its export; send it "
                               "without \"from\" and \"to\"");
-    return sl_export_cursor_read(cursor, &e->page) ||
+    copy = sl_arena_copy(&e->call->arena, cursor);
+    if (!copy)
+        return sl_http_no_memory(e->call);
+    return sl_export_cursor_read(copy, cursor.len, &e->page) ||
            sl_http_refuse(e->call, 400, "BAD_QUERY",
                           "\"cursor\" is not the Sluice-Cursor of an answer; "
                           "send it as it was received");
