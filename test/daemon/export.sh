@@ -227,6 +227,43 @@ check 'the CSV of all pages has one heading' [ "$(grep -c '^org,user' <<<"$out")
 check 'and all rows' [ "$(wc -l <<<"$out")" = $((many + 2)) ]
 kill "$writer"
 
+# ---- a stop while the database is read ----
+
+stop
+start -c p.yaml --threads 1 --store memory: --usage 'sqlite:./ends.db?shared'
+for i in 1 2 3; do
+    report "{\"org\":\"org-$i\",\"limit\":\"minutes\",\"amount\":1}"
+done
+# The file is locked, so that the rows come after the end has begun.
+python3 - "$http" "$pid" >ends <<'EOT'
+import http.client, os, signal, socket, sqlite3, sys, time
+host, pid = sys.argv[1], int(sys.argv[2])
+c = http.client.HTTPConnection(host, timeout=60)
+c.request("GET", "/v1/usage/org/org-1")
+c.getresponse().read()
+other = sqlite3.connect("ends.db", isolation_level=None, timeout=60)
+other.execute("BEGIN IMMEDIATE")
+c.request("GET", "/v1/usage/export")
+os.kill(pid, signal.SIGTERM)
+end = time.monotonic() + 60
+while time.monotonic() < end:  # until it listens no more
+    try:
+        socket.create_connection(host.rsplit(":", 1), 5).close()
+    except OSError:
+        break
+other.execute("ROLLBACK")
+try:
+    answer = c.getresponse()
+    rows = answer.read().decode().splitlines()
+    print(answer.status, len(rows) if answer.status == 200 else "refused")
+except (OSError, http.client.HTTPException):
+    print("cut off")
+EOT
+until_ gone "$pid"
+check "an export that the end overtakes is whole, or an error ($(<ends))" \
+    grep -qx '200 3\|503 refused\|cut off' ends
+start -c p.yaml --threads 2 --store memory: --usage sqlite:./many.db
+
 # ---- clients that go ----
 
 exports() {

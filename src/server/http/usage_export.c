@@ -509,6 +509,13 @@ static int add_cursor(struct export *e)
     return copy ? 0 : SLUICE_ENOMEM;
 }
 
+/* A daemon that ends begins no stream: it sends the rows of one page, if these
+ * are all. */
+static bool is_one_answer(const struct export *e)
+{
+    return e->paged || e->worker->draining;
+}
+
 /* Returns false after a refusal. */
 static bool check_page(struct export *e, int err)
 {
@@ -523,6 +530,8 @@ static bool check_page(struct export *e, int err)
             e->call, 410, "EXPORT_OVER",
             "the export of this cursor has ended: its last page was read, or "
             "none for an hour; begin again without cursor");
+    if (e->page.more && !e->paged && is_one_answer(e))
+        return sl_http_refuse(e->call, 503, "USAGE", "the daemon ends");
     return !err || sl_http_no_memory(e->call);
 }
 
@@ -533,8 +542,8 @@ static bool fill_answer(struct export *e)
     struct sl_http_call *call = e->call;
     const char *as_of = sl_arena_copy(&call->arena, sl_str_c(e->as_of));
 
-    if (!as_of || (e->paged && (add_cursor(e) ||
-                                sl_buf_add(&call->text, sl_buf_str(&e->text)))))
+    if (!as_of || (e->paged && add_cursor(e)) ||
+        (is_one_answer(e) && sl_buf_add(&call->text, sl_buf_str(&e->text))))
         return sl_http_no_memory(call);
     sl_http_field(call, SL_STR("Sluice-As-Of"), sl_str_c(as_of));
     sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
@@ -546,7 +555,7 @@ static void answer_first(struct export *e, int err)
 {
     struct sl_http_call *call = e->call;
 
-    if (check_page(e, err) && fill_answer(e) && !e->paged)
+    if (check_page(e, err) && fill_answer(e) && !is_one_answer(e))
         call->stream = &e->stream;
     e->call = NULL;
     if (!call->stream)
