@@ -200,7 +200,14 @@ class Run:
                 "PUT", "/v1/subjects/org/" + account.org, {"plan": "pro"},
                 admin=True)[0] == 200
 
-        if not wait_for("the plan of " + account.org, put):
+        def is_known():
+            """Another daemon may use what it knew before for some time."""
+            path = "/v1/usage/org/%s?limit=units" % account.org
+            return all('"plan":"pro"' in daemon.ask("GET", path)[1]
+                       for daemon in self.daemons)
+
+        if not wait_for("the plan of " + account.org, put) or \
+                not wait_for("both to know " + account.org, is_known):
             raise SystemExit("Bail out! no plan")
 
     def words(self, name):
