@@ -79,31 +79,36 @@ static int add_up(struct sl_database *db, enum sl_query q, int64_t when,
                   const struct sl_usage_entry *u, int64_t over)
 {
     return sl_query_run(db, q, "tttnnni", u->scope, u->id, u->limit, when,
-                        u->level ? (int64_t)u->used : u->change,
+                        u->level        ? (int64_t)u->used
+                        : u->change > 0 ? u->change
+                                        : 0,
                         u->level ? (int64_t)u->overage : over, u->level);
 }
 
-/* Removes `over` units of overage from the days of the period, the last one
- * that has some first, and from their months. (7) */
+/* Removes units of usage (USED_DAY), or of overage (OVERAGE_DAY), from the days
+ * of the period, the last one that has some first, and from their months. (7)
+ */
 static int reduce_days(struct sl_database *db, const struct sl_usage_entry *u,
-                       int64_t over)
+                       enum sl_query days, int64_t units)
 {
-    int64_t day, had, part;
+    int64_t day, had, part, used, over;
     int err = 0;
 
-    for (; over > 0 && !err; over -= part) {
-        int found = sl_query_one(db, SL_QUERY_OVERAGE_DAY, "tttn nn", u->scope,
-                                 u->id, u->limit, u->start, &day, &had);
+    for (; units > 0 && !err; units -= part) {
+        int found = sl_query_one(db, days, "tttn nn", u->scope, u->id, u->limit,
+                                 u->start, &day, &had);
 
         if (found != 1)
             return found;
-        part = had < over ? had : over;
+        part = had < units ? had : units;
+        used = days == SL_QUERY_USED_DAY ? -part : 0;
+        over = -part - used;
         err = sl_query_run(db, SL_QUERY_ADD_DAY, "tttnnni", u->scope, u->id,
-                           u->limit, day, (int64_t)0, -part, false);
+                           u->limit, day, used, over, false);
         if (!err)
             err = sl_query_run(db, SL_QUERY_ADD_MONTH, "tttnnni", u->scope,
-                               u->id, u->limit, sl_month_of(day * SL_DAY),
-                               (int64_t)0, -part, false);
+                               u->id, u->limit, sl_month_of(day * SL_DAY), used,
+                               over, false);
     }
     return err;
 }
@@ -116,7 +121,10 @@ static int write_days(struct sl_database *db, const struct sl_usage_entry *u,
 
     if (!err)
         err = add_up(db, SL_QUERY_ADD_MONTH, sl_month_of(u->at), u, more);
-    return err || u->level ? err : reduce_days(db, u, -over);
+    if (!err && !u->level)
+        err = reduce_days(db, u, SL_QUERY_USED_DAY, -u->change);
+    return err || u->level ? err
+                           : reduce_days(db, u, SL_QUERY_OVERAGE_DAY, -over);
 }
 
 /* ---- keys ---- */

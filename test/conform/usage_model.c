@@ -84,9 +84,9 @@ static void unabsorb(struct model *m, unsigned who, int64_t units)
     }
 }
 
-/* Takes overage from the last days of the period that have some. */
-static void reduce_days(struct model *m, const struct model_report *r,
-                        int64_t over)
+/* Takes units from the last days of the period that have some. */
+static void reduce_days(const struct model *m, const struct model_report *r,
+                        int64_t days[DAYS], int64_t over)
 {
     unsigned end = DAYS;
 
@@ -94,7 +94,7 @@ static void reduce_days(struct model *m, const struct model_report *r,
         if (m->quota[r->who][p].made)
             end = p * (DAYS / PERIODS);
     for (unsigned d = end; d-- > r->period * (DAYS / PERIODS) && over > 0;) {
-        int64_t *had = &m->over[r->who][d];
+        int64_t *had = &days[d];
         int64_t part = *had < over ? *had : over;
 
         *had -= part;
@@ -142,11 +142,10 @@ static void move(struct model *m, const struct model_report *r, int64_t by)
     c->overage += over -= paid;
     if (r->level)
         return;
-    m->days[r->who][r->day] += moved;
-    if (m->days[r->who][r->day] < 0)
-        m->days[r->who][r->day] = 0;
+    m->days[r->who][r->day] += moved > 0 ? moved : 0;
     m->over[r->who][r->day] += over > 0 ? over : 0;
-    reduce_days(m, r, -over);
+    reduce_days(m, r, m->days[r->who], -moved);
+    reduce_days(m, r, m->over[r->who], -over);
 }
 
 static void reset(struct model *m, const struct model_report *r)

@@ -137,6 +137,18 @@ export_ 'from=2027-02-01&to=2027-03-01&format=cloudevents'
 row '"subject":"org/acme"'
 check 'and another id later' [ "$(event_id)" != "$first" ]
 
+# ---- a refund on a later day ----
+
+report '{"org":"later","limit":"minutes","amount":100}'
+clock 2027-02-16T12:00:00Z
+report '{"org":"later","limit":"minutes","amount":10}'
+report '{"org":"later","limit":"minutes","amount":40,"release":true}'
+ask '/v1/usage/org/later?limit=minutes'
+check 'a refund leaves the rest' has "$out" '"used":70,"limit":120,'
+check 'of the day before' has "$out" '"day":"2027-02-15","used":70,'
+check 'nothing of this day' lacks "$out" '"day":"2027-02-16","used":1'
+check 'and the rest of the month' has "$out" '"months":[{"month":"2027-02","used":70,'
+
 # ---- pages, by a client that encodes values once more, and by one that doesn't
 
 report '{"org":"a/c me~1","user":"ann:1","limit":"words","amount":3}'
