@@ -78,13 +78,15 @@ async function daemon(t, how) {
     return { asked, url: `http://127.0.0.1:${server.address().port}` };
 }
 
-function clientOf(one, url) {
+const deadlineOf = (one) => (one.daemon === "timeout" ? SHORT : DEADLINE);
+
+function clientOf(one, url, deadlineMs = deadlineOf(one)) {
     const { on_failure: onFailure, local, token } = one.client ?? {};
 
     return new Sluice({
         url, token, onFailure,
         local: local && { limit: local.limit, windowMs: local.window_ms },
-        deadlineMs: one.daemon === "timeout" ? SHORT : DEADLINE,
+        deadlineMs,
         breaker: { restMs: 3_600_000 },
     });
 }
@@ -125,6 +127,20 @@ async function run(one, client) {
     return last;
 }
 
+// What the client says, and what the server was asked. A client whose time is over
+// before a busy machine has sent its request gets more.
+async function ask(t, one, deadlineMs) {
+    const { asked, url } = await daemon(t, one.daemon);
+    const client = clientOf(one, url, deadlineMs);
+    const said = await run(one, client);
+
+    t.after(() => client.close());
+    if (one.daemon === "timeout" && asked.length < one.expect.asked &&
+        deadlineMs < DEADLINE)
+        return ask(t, one, 4 * deadlineMs);
+    return { ...said, asked };
+}
+
 function checkSent(one, asked) {
     const { method, path, headers = {}, body } = one.sends ?? {};
     const got = asked.at(-1);
@@ -141,13 +157,10 @@ function checkSent(one, asked) {
 
 for (const one of cases)
     test(one.name, async (t) => {
-        const { asked, url } = await daemon(t, one.daemon);
-        const client = clientOf(one, url);
-        const { error, result } = await run(one, client);
+        const { asked, error, result } = await ask(t, one, deadlineOf(one));
         const { user, all, answer, asked: count, error: wanted, ...expect } =
             one.expect;
 
-        t.after(() => client.close());
         if (wanted) {
             assert.ok(error instanceof SluiceError, String(error));
             compare(error, wanted);

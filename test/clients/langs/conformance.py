@@ -261,10 +261,24 @@ def ask_user(runner, case):
     return got
 
 
+def ask(runner, case, deadline_ms=250):
+    """The answer of the client, and the server that it has asked. A client whose
+    time is over before a busy machine has sent its request gets more."""
+    server = Server(case["daemon"])
+    got = runner.call(server, case)
+    while case["daemon"] == "timeout" and deadline_ms < 30000 and \
+            server.asked < case["expect"]["asked"]:
+        server.close()
+        deadline_ms *= 4
+        server = Server(case["daemon"])
+        got = runner.call(server, dict(case, client={
+            **case.get("client", {}), "deadline_ms": deadline_ms}))
+    return got, server
+
+
 def run_table(tap, runner, table):
     for case in table:
-        server = Server(case["daemon"])
-        got = runner.call(server, case)
+        got, server = ask(runner, case)
         if "user" in case["expect"] and "user" not in got:
             got.update(ask_user(runner, case))
         tap.check(case["name"], not list(compare(case, got, server)),
