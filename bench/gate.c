@@ -186,13 +186,71 @@ static double wall_ms(void)
     return (double)sl_clock_wall() / (double)SL_MS;
 }
 
+#define SLICE  (50 * SL_MS)
+#define SECOND 20 /* slices */
+#define SLICES (3 * SECOND)
+
+static sl_ns own_time(void)
+{
+    struct timespec at;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+    return at.tv_sec * SL_S + at.tv_nsec;
+}
+
+/* Takes of random keys in a slice of processor time, of which each is 50 ms. */
+static unsigned take_slice(struct sluice *gate, uint64_t *seed)
+{
+    struct sluice_part parts[64];
+    uint64_t key[64];
+    unsigned taken = 0;
+
+    for (sl_ns end = own_time() + SLICE; own_time() < end; taken += 64) {
+        for (unsigned j = 0; j < 64; j++) {
+            *seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+            key[j] = (*seed >> 32) % START_KEYS;
+            parts[j] = (struct sluice_part){
+                .key = &key[j], .key_len = sizeof(key[j]), .cost = 1};
+        }
+        if (sluice_take_batch(gate, parts, 64) < 0)
+            exit(1);
+    }
+    return taken;
+}
+
+static int by_count(const void *a, const void *b)
+{
+    return (*(const unsigned *)a > *(const unsigned *)b) -
+           (*(const unsigned *)a < *(const unsigned *)b);
+}
+
+/* How long after it was opened a gate takes at 0.9 of the rate that it has two
+ * seconds later; *ret_first: the rate of the first second, relative to that. */
+static double speed_up(struct sluice *gate, double *ret_first)
+{
+    unsigned taken[SLICES], late[SECOND], usual, slice = 0;
+    uint64_t seed = 1, second = 0;
+
+    for (unsigned i = 0; i < SLICES; i++)
+        taken[i] = take_slice(gate, &seed);
+    memcpy(late, taken + SLICES - SECOND, sizeof(late));
+    qsort(late, SECOND, sizeof(late[0]), by_count);
+    usual = late[SECOND / 2];
+    for (unsigned i = 0; i < SECOND; i++)
+        second += taken[i];
+    *ret_first = (double)second / SECOND / usual;
+    while (slice < SLICES - 1 && taken[slice] < 0.9 * usual)
+        slice++;
+    return (double)slice * (double)SLICE / (double)SL_MS;
+}
+
 /* The best of three, because others use the machine as well. */
 static void start_row(void)
 {
     char path[] = "/tmp/sluice-bench-XXXXXX";
     int fd = mkstemp(path);
     struct sluice *gate;
-    double best = 1e9;
+    double best = 1e9, slow = 1e9, first = 0;
 
     if (fd < 0)
         exit(1);
@@ -201,17 +259,24 @@ static void start_row(void)
     fill_state(gate);
     sluice_close(gate);
     for (unsigned i = 0; i < 3; i++) {
-        double from = wall_ms(), took;
+        double from = wall_ms(), took, share;
 
         gate = open_state(path);
         took = wall_ms() - from;
         best = took < best ? took : best;
+        took = speed_up(gate, &share);
+        slow = took < slow ? took : slow;
+        first = share > first ? share : first;
         sluice_close(gate);
     }
     unlink(path);
     printf("start-5m-keys\t%.1f\t<= 50.0\t%s\tms to open a state file of 5 "
            "million keys that was closed in order\n",
            best, best <= 50 ? "ok" : "short");
+    printf("start-5m-keys-speed\t%.0f\t<= 1000\t%s\tms of processor time until "
+           "random takes have 0.9 of their later rate; the first second has "
+           "%.2f of it\n",
+           slow, slow <= 1000 ? "ok" : "short", first);
     fflush(stdout);
 }
 

@@ -975,7 +975,8 @@ void sl_check_init(struct sl_check *c, struct sl_engine *engine,
                    const struct sl_engine_ctx *ctx,
                    const struct sl_alloc *alloc)
 {
-    memset(c, 0, sizeof(*c));
+    memset(&c->decision, 0, offsetof(struct sl_decision, parts));
+    memset(&c->err, 0, sizeof(*c) - offsetof(struct sl_check, err));
     c->engine = engine;
     c->engine_ctx = ctx;
     sl_arena_init(&c->decision.arena, ARENA_MAX, alloc);

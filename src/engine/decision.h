@@ -320,15 +320,11 @@ struct sl_decision {
     struct sl_skipped_route skipped[4];
     unsigned skipped_count;
 
-    struct sl_limit_view
-        shown[SL_PARTS]; /* in the route's order; the guards follow */
     unsigned shown_count;
-    struct sl_guard_key running[SL_RUNNING]; /* shown_count + running_count */
-    unsigned running_count;                  /* + penalty_count <= SL_PARTS */
+    unsigned running_count; /* shown_count + running_count + penalty_count
+                             * <= SL_PARTS */
     unsigned penalty_count; /* views behind those of the guards */
     int quota; /* index into shown: X-Org-Quota-Remaining; -1 none */
-    struct sl_descriptor_match
-        sides[SL_DESCRIPTOR_MATCHES]; /* in the order in which they came */
     unsigned side_count;
 
     /* Its inputs. */
@@ -349,8 +345,6 @@ struct sl_decision {
 
     /* For the store. */
     struct sl_take take;
-    struct sl_part parts[SL_PARTS];
-    unsigned part_shown[SL_PARTS]; /* which of `shown` a part belongs to */
 
     bool on_local; /* taken from the local table */
     /* Claims in the memory of repeats; idempotency.c. */
@@ -375,6 +369,16 @@ struct sl_decision {
     bool tagged;                /* names have cluster tags */
 
     struct sl_arena arena; /* small texts: ids, keys */
+
+    /* These are not cleared, for they are large: each element is written before
+     * it is counted. */
+    struct sl_part parts[SL_PARTS]; /* of `take` */
+    unsigned part_shown[SL_PARTS];  /* which of `shown` a part belongs to */
+    struct sl_limit_view
+        shown[SL_PARTS]; /* in the route's order; the guards follow */
+    struct sl_guard_key running[SL_RUNNING];
+    struct sl_descriptor_match
+        sides[SL_DESCRIPTOR_MATCHES]; /* in the order in which they came */
 };
 
 struct sl_engine;

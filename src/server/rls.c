@@ -137,6 +137,15 @@ static int take_limit(const struct sl_rls_descriptor *d,
     return 0;
 }
 
+static int make_requests(struct sl_rls_call *call, unsigned count,
+                         struct sl_diag *diag)
+{
+    call->requests =
+        sl_arena_take(&call->arena, count * sizeof(*call->requests));
+    return call->requests ? 0
+                          : sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+}
+
 static int describe_one(struct sl_rls_call *call, unsigned index,
                         struct sl_request *ret, struct sl_diag *diag)
 {
@@ -339,7 +348,7 @@ static bool is_peek(const struct sl_rls_call *call)
 
 static int describe(struct sl_rls_call *call, struct sl_diag *diag)
 {
-    int err = 0;
+    int err = make_requests(call, call->chosen_count, diag);
 
     for (unsigned i = 0; i < call->chosen_count && !err; i++) {
         err = describe_one(call, call->chosen[i], &call->requests[i], diag);
@@ -469,10 +478,11 @@ static void go_on(struct sl_rls_call *call)
 static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
 {
     const struct sl_active_policy *active = sl_check_ref_policy(&call->check);
-    int err = 0;
+    int err;
 
     if (!active->policy->counts_each)
         return 0;
+    err = make_requests(call, 1, diag);
     for (unsigned i = 0; i < call->request.count && !err; i++) {
         const struct sl_route *route;
 

@@ -35,7 +35,7 @@ struct sl_rls_call {
     unsigned step; /* which of the rounds */
     struct sl_rendered rendered;
     bool has_rendered;
-    struct sl_request requests[SL_RLS_DESCRIPTORS];
+    struct sl_request *requests; /* of the round; in `arena` */
     const struct sl_route *routes[SL_RLS_DESCRIPTORS]; /* if `each` */
     unsigned quotas, quotas_over; /* `count: quota`: how many, and denied */
     unsigned chosen[SL_RLS_DESCRIPTORS]; /* of the round: which descriptors */

@@ -6,7 +6,8 @@
  *
  * A stream is one request of a connection. A call is what one request of the
  * rate limit service needs while it is decided: streams are small and many,
- * calls are large and, with a store in this process, one per worker.
+ * calls are large and, with a store in this process, one per worker. With a
+ * remote store each request has one until it is answered.
  *
  *   conn.c         connections, timeouts, nghttp2, token
  *   stream.c       requests: fields and messages in, messages and status out

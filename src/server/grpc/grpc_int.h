@@ -9,7 +9,8 @@
 #include "server/rls.h"
 
 #define SL_GRPC_MESSAGE ((size_t)64 << 10) /* largest */
-#define SL_GRPC_PREFIX  5                  /* a flag and a length before it */
+#define SL_GRPC_SPARES  256 /* calls and streams that a worker keeps */
+#define SL_GRPC_PREFIX  5   /* a flag and a length before it */
 #define SL_GRPC_OUT     ((size_t)1 << 20)  /* waiting to be sent, of a stream */
 #define SL_GRPC_STREAMS 100                /* of a connection at once */
 #define SL_GRPC_HEAD    ((size_t)16 << 10) /* bytes of a request's fields */

@@ -3,6 +3,8 @@
 
 #include "server/grpc/grpc_int.h"
 
+#define SPARE_TEXTS ((size_t)16 << 10) /* bytes */
+
 /* ---- life ---- */
 
 void sl_grpc_call_init(struct sl_server_worker *worker, struct sl_server_op *op)
@@ -28,10 +30,28 @@ void sl_grpc_call_free(struct sl_server_op *op)
     sl_buf_done(&call->detached);
 }
 
-static void end(struct sl_grpc_call *call)
+/* Keeps the call for the next request. Calls that are kept hold one policy, and
+ * large texts only if there is no other. */
+static void put(struct sl_grpc_call *call)
 {
     struct sl_server_worker *worker = &call->worker->base;
+    const struct sl_grpc_call *kept =
+        (const struct sl_grpc_call *)LIST_FIRST(&worker->spare);
+    struct sl_check *check = &call->rls.check;
+    size_t held = check->decision.arena.held + call->rls.arena.held +
+                  call->rls.text_arena.held;
 
+    if (kept && held > SPARE_TEXTS) {
+        sl_server_op_free(worker, &call->op);
+        return;
+    }
+    if (kept && kept->rls.check.active != sl_check_ref_policy(check))
+        sl_server_free_spare(worker);
+    sl_server_op_put(worker, &call->op);
+}
+
+static void end(struct sl_grpc_call *call)
+{
     if (call->stream)
         call->stream->call = NULL;
     call->stream = NULL;
@@ -39,7 +59,7 @@ static void end(struct sl_grpc_call *call)
     if (call->is_suspended)
         sl_server_op_resume(&call->op);
     sl_rls_call_reset(&call->rls);
-    sl_server_op_put(worker, &call->op);
+    put(call);
 }
 
 void sl_grpc_call_leave(struct sl_grpc_call *call)

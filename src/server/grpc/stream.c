@@ -13,8 +13,7 @@
 
 #include "server/grpc/grpc_int.h"
 
-#define SPARES 64                /* streams kept for the next requests */
-#define KEPT   ((size_t)4 << 10) /* bytes of each buffer of a spare stream */
+#define KEPT ((size_t)4 << 10) /* bytes of each buffer of a spare stream */
 
 /* ---- life ---- */
 
@@ -75,7 +74,7 @@ void sl_grpc_stream_free(struct sl_grpc_stream *stream)
     TAILQ_REMOVE(&client->streams, stream, link);
     client->stream_count--;
     client->coming -= !stream->whole;
-    if (worker->spare_count == SPARES) {
+    if (worker->spare_count == SL_GRPC_SPARES) {
         discard(worker, stream);
         return;
     }

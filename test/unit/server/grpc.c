@@ -126,6 +126,70 @@ static void test_late(void)
     late.on = false;
 }
 
+static void use_policy(const char *text)
+{
+    struct sl_policy *next = rig_policy(text);
+
+    CHECK_EQ(sl_engine_use(s.rig.engine, next, &s.rig.diag), 0);
+    sl_policy_unref(next);
+}
+
+/* As many requests, answered after the last of them has come. */
+static void ask_late(struct guest *g, unsigned count)
+{
+    static const char *const own[] = {"dan"};
+    struct asked *last;
+
+    late.on = true;
+    for (unsigned i = 1; i < count; i++)
+        guest_should(g, "api", own, 1, NULL);
+    last = guest_should(g, "api", own, 1, NULL);
+    UNTIL(g, late.take_count == count);
+    while (late.take_count > 0)
+        let_go(0);
+    UNTIL(g, last->closed);
+    late.on = false;
+}
+
+/* What is kept for the next requests. */
+static void test_spare(void)
+{
+    static const char next[] =
+        "sluice: 1\n"
+        "limits: { api: { kind: fixed-window, per: user, rate: 9/day } }\n"
+        "default: [api]\n";
+    static const char *many[40];
+    struct guest *g = guest_new();
+    struct asked *a, *large;
+
+    for (size_t i = 0; i < SL_LEN(many); i++)
+        many[i] = "dan";
+    CASE("calls whose answers came later are kept");
+    ask_late(g, 90);
+    CHECK_EQ(worker.base.spare_count, 90);
+
+    CASE("but none that hold the policy before");
+    use_policy(next);
+    a = guest_should(g, "api", many, 1, NULL);
+    UNTIL(g, a->closed);
+    CHECK_EQ(worker.base.spare_count, 1);
+
+    CASE("and none beside others that holds large texts");
+    late.on = true;
+    a = guest_should(g, "api", many, 1, NULL);
+    large = guest_should(g, "api", many, SL_LEN(many), NULL);
+    UNTIL(g, late.take_count == 2);
+    let_go(0);
+    UNTIL(g, a->closed);
+    let_go(0);
+    UNTIL(g, large->closed);
+    CHECK_EQ(large->status, 0);
+    CHECK_EQ(worker.base.spare_count, 1);
+    late.on = false;
+    use_policy(policy);
+    guest_free(g);
+}
+
 static void test_times(void)
 {
     struct guest *g;
@@ -328,6 +392,7 @@ int main(void)
     worker.base.engine_ctx = &engine_ctx;
     test_left();
     test_late();
+    test_spare();
     test_times();
     test_unfinished();
     test_memory();
