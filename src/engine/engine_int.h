@@ -369,6 +369,13 @@ SL_MUST_USE bool sl_usage_report_look(struct sl_engine *engine,
                                       const struct sl_usage_delta *spent,
                                       sl_ns now, uint64_t *ret);
 
+/* The key of these values in the table. False if the policy has no such limit.
+ */
+SL_MUST_USE bool sl_usage_report_key(struct sl_engine *engine,
+                                     const struct sl_usage_delta *spent,
+                                     uint32_t *ret_limit_id,
+                                     struct sl_hash128 *ret_fingerprint);
+
 /* ---- conditions; conditions.c ---- */
 
 /* The first condition that does not hold, or NULL. */

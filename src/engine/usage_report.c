@@ -428,3 +428,23 @@ bool sl_usage_report_look(struct sl_engine *engine,
     sl_active_policy_unref(active);
     return index >= 0;
 }
+
+bool sl_usage_report_key(struct sl_engine *engine,
+                         const struct sl_usage_delta *spent,
+                         uint32_t *ret_limit_id,
+                         struct sl_hash128 *ret_fingerprint)
+{
+    struct sl_active_policy *active = sl_engine_ref_policy(engine, NULL);
+    int index = rule_of(active, spent);
+    char key[SL_KEY_MAX];
+
+    if (index >= 0) {
+        const struct sl_limit_binding *binding = &active->stored[2 * index];
+        struct sl_str text = {key, make_key(engine, spent, key)};
+
+        *ret_limit_id = binding->id;
+        *ret_fingerprint = sl_table_fingerprint(binding, text);
+    }
+    sl_active_policy_unref(active);
+    return index >= 0;
+}

@@ -421,7 +421,7 @@ static int adopt_one(struct resume *r, const struct held *h)
 {
     const struct sl_usage_lease_row *row = &h->row;
     struct sl_usage_lease_row all = *row;
-    bool held = false;
+    uint64_t held = 0;
     sl_ns at = row->start;
     uint64_t count, units;
     int err;
@@ -528,12 +528,12 @@ static int load_rows(struct sl_database *db, struct sl_str node,
     return found;
 }
 
-/* Of the units of the row, those that were taken stay, or are recorded. The
- * freed ones were taken first. */
+/* Of the units of the row that were taken, those in holds stay leased. The
+ * others are recorded. The freed ones were taken first. */
 static int resume_row(const struct resume *r, const struct found *found)
 {
     const struct sl_usage_lease_row *row = &found->row;
-    bool held = false;
+    uint64_t held = 0;
     sl_ns at = row->start;
     uint64_t taken = sl_sub_floor(row->leased, r->f(r->ctx, row, &held, &at));
     uint64_t kept = 0;
@@ -555,13 +555,13 @@ static int resume_row(const struct resume *r, const struct found *found)
                          row->limit, row->start, r->node, r->now, &kept) < 0)
             return SLUICE_ESTORE;
         taken = sl_sub_floor(taken, kept);
-        held = false;
+        held = 0;
     }
-    u.amount = (int64_t)taken;
+    u.amount = (int64_t)sl_sub_floor(taken, held);
     rest.freed = smaller(taken, found->freed);
     rest.leased = taken - rest.freed;
     err = write_row(r->db, &c, row->leased - found->freed, &rest);
-    if (err || held || taken == 0)
+    if (err || u.amount == 0)
         return err;
     return sl_usage_db_record(r->db, &u, 1, &failed);
 }

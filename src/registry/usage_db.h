@@ -362,10 +362,11 @@ struct sl_usage_lease_row {
     bool held;       /* its units were held while they were not leased */
 };
 
-/* Returns how much of row->leased was not taken and can be returned. The taken
- * part is recorded at *at, unless `held`: some of it may yet be refunded. */
+/* Returns how much of row->leased was not taken and can be returned. Of the
+ * taken part *held units are in holds and stay leased: they may yet be
+ * refunded. The others are recorded at *at. */
 typedef uint64_t sl_lease_f(void *ctx, const struct sl_usage_lease_row *row,
-                            bool *held, sl_ns *at);
+                            uint64_t *held, sl_ns *at);
 
 SL_MUST_USE int sl_usage_db_resume(struct sl_database *db, struct sl_str node,
                                    sl_ns now, sl_lease_f *f, void *ctx,

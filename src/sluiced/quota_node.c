@@ -253,24 +253,51 @@ static sl_ns day_of(struct sl_daemon *daemon,
     return at < end ? at : end - 1;
 }
 
+/* With more holds, finding those of one key would take too long: then all that
+ * was taken stays leased until a start without holds, or the period ends. */
+#define HOLDS_MOST 16384
+
+static uint64_t held_units(const struct sl_daemon *daemon,
+                           const struct sl_quota_ask *who)
+{
+    struct sl_usage_entry usage = entry_of(who);
+    struct sl_str values[SL_PER_MAX];
+    char id[SL_USAGE_ID];
+    struct sl_usage_delta spent;
+    struct sl_hold_stats holds;
+    struct sl_hash128 fingerprint;
+    uint32_t limit_id;
+
+    sl_table_hold_stats(daemon->state.table, &holds);
+    if (holds.held == 0)
+        return 0;
+    if (holds.held > HOLDS_MOST ||
+        !sl_usage_delta_of(&usage, values, id, &spent) ||
+        !sl_usage_report_key(daemon->engine, &spent, &limit_id, &fingerprint))
+        return UINT64_MAX;
+    return sl_table_held_units(daemon->state.table, limit_id, fingerprint);
+}
+
 uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
-                              bool *held, sl_ns *at)
+                              uint64_t *held, sl_ns *at)
 {
     struct sl_daemon *daemon = ctx;
     struct sl_quota_ask who = {.scope = row->scope,
                                .id = row->id,
                                .limit = row->limit,
                                .start = row->start};
-    uint64_t own = 0;
+    uint64_t own = 0, left;
 
     /* The limit is gone, or the period is over: the units will not be used. */
     if (row->older ||
         (row->held && !sl_quota_node_can_lease(daemon, row->limit)) ||
         !look_own(&daemon->quota_node.lessor, &who, &own))
         return row->leased;
-    *held = sl_daemon_has_holds(daemon); /* they stay leased */
+    left = sl_quota_lease_left(row->base, row->spent, row->leased, own);
+    if (left < row->leased)
+        *held = held_units(daemon, &who);
     *at = day_of(daemon, row);
-    return sl_quota_lease_left(row->base, row->spent, row->leased, own);
+    return left;
 }
 
 /* ---- other nodes that are gone ---- */

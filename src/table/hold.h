@@ -98,4 +98,8 @@ struct sl_hold_stats {
 
 void sl_table_hold_stats(struct sl_table *table, struct sl_hold_stats *ret);
 
+/* Units of a key in holds that have not ended. Reads all of the holds. */
+uint64_t sl_table_held_units(struct sl_table *table, uint32_t limit_id,
+                             struct sl_hash128 fingerprint);
+
 #endif

@@ -319,6 +319,45 @@ void sl_table_hold_stats(struct sl_table *table, struct sl_hold_stats *ret)
     sl_actor_return(&table->actors, intent);
 }
 
+struct held_units {
+    struct sl_slot_key key;
+    uint64_t generation; /* of its slot; other holds were reset */
+    uint64_t units;
+};
+
+static void add_units(struct sl_intent *intent, uint64_t number,
+                      struct sl_cell head, void *ctx)
+{
+    struct held_units *h = ctx;
+    struct sl_hold_record record;
+
+    if (!sl_hold_record_read(intent, number, head, &record))
+        return; /* it has just ended, or begun */
+    for (unsigned i = 0; i < record.count; i++)
+        if (sl_hold_key_is_of(&record.part[i], &h->key) &&
+            record.part[i].generation == h->generation)
+            h->units = sl_add_sat(h->units, record.part[i].cost);
+}
+
+uint64_t sl_table_held_units(struct sl_table *table, uint32_t limit_id,
+                             struct sl_hash128 fingerprint)
+{
+    struct sl_intent *intent = sl_actor_borrow(&table->actors);
+    struct held_units h = {.units = 0};
+    struct sl_slot slot;
+    struct sl_cell cell;
+    uint64_t head;
+
+    sl_slot_key_again(&table->region, limit_id, fingerprint, &h.key);
+    if (sl_slot_key_find(intent, &h.key, &slot, &head) &&
+        sl_slot_read(intent, slot, h.key.tag, &cell)) {
+        h.generation = cell.w[1] >> SL_CELL_W1_BITS;
+        visit_held(intent, ALL_HELD, add_units, &h);
+    }
+    sl_actor_return(&table->actors, intent);
+    return h.units;
+}
+
 /* ---- when permits come back; see hold_record.h.
  *
  * The search is bounded: a denied caller must not keep the thread busy. A block

@@ -80,13 +80,13 @@ static inline void beat(struct world *w, const char *node, sl_ns at)
 
 struct back {
     uint64_t own;
-    bool held;
+    uint64_t held;
     unsigned rows;
     sl_ns seen;
 };
 
 static inline uint64_t on_lease(void *ctx, const struct sl_usage_lease_row *row,
-                                bool *held, sl_ns *at)
+                                uint64_t *held, sl_ns *at)
 {
     struct back *b = ctx;
     uint64_t ceiling = row->base + row->spent + row->leased;

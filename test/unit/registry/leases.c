@@ -259,13 +259,23 @@ static void test_return(struct world *w)
     CASE("once");
     come_back(w, &back);
     CHECK_EQ(back.rows, 1);
-    CASE("what may be held stays leased");
+    CASE("what is held stays leased");
     CHECK_EQ(lease(w, "a", 10, 10), 10);
-    back = (struct back){.own = 3, .held = true};
+    back = (struct back){.own = 3, .held = 4};
     come_back(w, &back);
     CHECK_EQ(look(w, "a").used, 6);
     CHECK_EQ(look(w, "a").leased_here, 3);
     hand_back(w, "a", 3);
+    CASE("of what was taken, all that is not held is recorded");
+    CHECK_EQ(lease(w, "a", 10, 10), 10);
+    back = (struct back){.own = 7, .held = 2};
+    come_back(w, &back);
+    CHECK_EQ(look(w, "a").used, 11);
+    CHECK_EQ(look(w, "a").leased_here, 2);
+    hand_back(w, "a", 2);
+    CASE("once, too");
+    come_back(w, &back);
+    CHECK_EQ(look(w, "a").used, 11);
 }
 
 /* ---- levels ---- */

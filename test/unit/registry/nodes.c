@@ -192,7 +192,7 @@ static long long read_seen(void)
 
 /* While it is at its first row a long time goes by. */
 static uint64_t on_slow(void *ctx, const struct sl_usage_lease_row *row,
-                        bool *held, sl_ns *at)
+                        uint64_t *held, sl_ns *at)
 {
     struct slow *slow = ctx;
     uint64_t left = on_lease(&slow->back, row, held, at);
@@ -226,7 +226,7 @@ static void test_alive(struct world *w)
 
 /* While it is at its first row another comes with its name. */
 static uint64_t on_twin(void *ctx, const struct sl_usage_lease_row *row,
-                        bool *held, sl_ns *at)
+                        uint64_t *held, sl_ns *at)
 {
     backed_run("UPDATE sluice.usage_nodes SET word = 'another'");
     return on_lease(ctx, row, held, at);

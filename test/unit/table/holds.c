@@ -375,6 +375,35 @@ TEST(same_key)
     end();
 }
 
+static uint64_t units_held(const struct sl_limit_binding *of, const char *key)
+{
+    return sl_table_held_units(&table, of->id,
+                               sl_table_fingerprint(of, sl_str_c(key)));
+}
+
+TEST(units)
+{
+    CASE("the units of a key in holds");
+    begin();
+    CHECK_EQ(units_held(&day, "a"), 0);
+    CHECK_EQ(take(&table, &day, "a", 2), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &day, "a", 3, 1, SL_HOUR, NOW), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &day, "a", 4, 2, SL_HOUR, NOW), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &day, "b", 5, 3, SL_HOUR, NOW), SL_SET_ALLOW);
+    CHECK_EQ(hold_at(&table, &pool, "a", 1, 4, SL_HOUR, NOW), SL_SET_ALLOW);
+    CHECK_EQ(units_held(&day, "a"), 7);
+    CHECK_EQ(units_held(&day, "b"), 5);
+    CHECK_EQ(units_held(&day, "c"), 0);
+    CHECK_EQ(release_at(&table, 1, NOW), SL_HOLD_HELD);
+    CHECK_EQ(units_held(&day, "a"), 4);
+
+    CASE("but not of holds before a reset");
+    reset(&table, &day, "a");
+    CHECK_EQ(hold_at(&table, &day, "a", 1, 5, SL_HOUR, NOW), SL_SET_ALLOW);
+    CHECK_EQ(units_held(&day, "a"), 1);
+    end();
+}
+
 TEST(nothing)
 {
     CASE("a hold of nothing can be settled for something");
