@@ -162,17 +162,23 @@ function known(child, url, admin) {
     };
 }
 
+// Below the ports that the system chooses: one of those could be given to a daemon
+// of another test before the application listens.
 async function freePort() {
-    const server = createServer();
+    for (;;) {
+        const server = createServer();
+        const port = 20000 + Math.floor(10000 * Math.random());
 
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-
-    const { port } = server.address();
-
-    server.close();
-    await once(server, "close");
-    return port;
+        try {
+            server.listen(port, "127.0.0.1");
+            await once(server, "listening");
+        } catch {
+            continue;
+        }
+        server.close();
+        await once(server, "close");
+        return port;
+    }
 }
 
 async function untilListening(child, host) {
