@@ -214,6 +214,7 @@ def main():
             first = stats.number(next(iter(values.values())))
             print(f"{what} {size}\t{first}\t-\tmeasured\t{text}", flush=True)
         if options.svg:
+            os.makedirs(options.svg, exist_ok=True)
             with open(f"{options.svg}/{what}.svg", "w",
                       encoding="utf-8") as file:
                 file.write(draw(what, points))
