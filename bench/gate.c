@@ -198,7 +198,7 @@ static sl_ns own_time(void)
     return at.tv_sec * SL_S + at.tv_nsec;
 }
 
-/* Takes of random keys in a slice of processor time, of which each is 50 ms. */
+/* Takes of random keys for one slice of processor time: how many. */
 static unsigned take_slice(struct sluice *gate, uint64_t *seed)
 {
     struct sluice_part parts[64];

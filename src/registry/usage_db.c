@@ -102,7 +102,7 @@ static int reduce_days(struct sl_database *db, const struct sl_usage_entry *u,
             return found;
         part = had < units ? had : units;
         used = days == SL_QUERY_USED_DAY ? -part : 0;
-        over = -part - used;
+        over = days == SL_QUERY_USED_DAY ? 0 : -part;
         err = sl_query_run(db, SL_QUERY_ADD_DAY, "tttnnni", u->scope, u->id,
                            u->limit, day, used, over, false);
         if (!err)

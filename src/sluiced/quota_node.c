@@ -254,7 +254,7 @@ static sl_ns day_of(struct sl_daemon *daemon,
 }
 
 /* With more holds, finding those of one key would take too long: then all that
- * was taken stays leased until a start without holds, or the period ends. */
+ * was taken stays leased until a start with fewer, or the end of the period. */
 #define HOLDS_MOST 16384
 
 static uint64_t held_units(const struct sl_daemon *daemon,
